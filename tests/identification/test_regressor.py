@@ -381,7 +381,7 @@ def test_joints_without_an_actuator_need_a_noise():
         pp.identification.identify(base, q, v, rough, tau)
     noise = [float(x) for x in str(said.value).split("noise=[")[1].split("]")[0].split(",")]
     found = pp.identification.identify(base, q, v, rough, tau, noise=noise)
-    assert (found.relative_deviations < 1).all()
+    assert (found.relative_deviations[base.values() > 1e-9] < 0.2).all()
     close(pp.identification.identify(base, q, v, vdot, tau, noise=0.1).values, base.values(), 1e-8)
     with pytest.warns(PhipsiWarning, match="base parameters have standard deviations above 100 %"):
         pp.identification.identify(base, q, v, vdot, tau, noise=1e4)

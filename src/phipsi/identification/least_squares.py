@@ -209,10 +209,10 @@ def _check_actuated(base: BaseParameters, Y: Array, tau: Array) -> None:
     residual = tau - Y @ _solve(base, Y, tau, np.ones(model.nv)).values
     size = np.maximum(np.sqrt(np.mean(residual**2, axis=0)), 1e-6 * np.abs(tau).max())
     raise InputError(
-        f"all samples of tau are zero at {joints}, which has no actuator, so the noise there cannot "
-        "be estimated from the residuals: parameters that are too small fit zeros best. Pass the "
-        "standard deviations of all entries of tau, there what the errors of q, v and vdot amount "
-        "to. Those of an unweighted fit are a beginning:\n    "
+        f"all samples of tau are zero at {joints}, which has no actuator, so the noise there "
+        "cannot be estimated from the residuals: parameters that are too small fit zeros best. "
+        "Pass the standard deviations of all entries of tau, there what the errors of q, v and "
+        "vdot amount to. Those of an unweighted fit are a beginning:\n    "
         f"identify(base, q, v, vdot, tau, noise=[{', '.join(f'{x:.3g}' for x in size)}])"
     )
 
@@ -230,8 +230,8 @@ def _checked(found: Identification) -> Identification:
         warn(
             f"{len(bad)} of the {len(found.base)} base parameters have standard deviations above "
             f"100 %, such as {found.values[i]:.3g} ± {found.deviations[i]:.2g} for "
-            f"{shown(found.base.names[i], 100)}: these data do not determine them. estimate.table() "
-            "has all. Use a richer motion, or better velocities and accelerations"
+            f"{shown(found.base.names[i], 100)}: these data do not determine them. "
+            "estimate.table() has all. Use a richer motion, or better velocities and accelerations"
         )
     return found
 

@@ -409,7 +409,7 @@ class StudyResults:
 
         For a study with ``sampling="saltelli"`` in which all runs went well. With d sampled
         numbers, ``runs`` = N (d + 2) are N groups of runs; N about 1000 gives standard errors of
-        a few hundredths to 0.2. First-order: Saltelli et al. (2010), total: Jansen (1999).
+        a few hundredths. First-order: Saltelli et al. (2010), total: Jansen (1999).
         """
         if self.definition["sampling"] != "saltelli":
             raise InputError('Sobol indices need  pp.Study(…, sampling="saltelli")')
@@ -424,8 +424,12 @@ class StudyResults:
             for name in self._samples
             for label in _entries(name.removeprefix("sample."), self[name])
         ]
-        a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
-        variance = np.var(np.concatenate([a, b]))
+        y = y.astype(float)
+        with np.errstate(invalid="ignore"):  # values may be infinite: rejected below
+            y = y - y.mean()  # a mean that is not zero only adds scatter to the estimates
+        a, b, *mixed = y.reshape(-1, len(labels) + 2).T
+        with np.errstate(invalid="ignore"):
+            variance = np.var(np.concatenate([a, b]))
         if not 0 < variance < np.inf:
             raise InputError(
                 f"the variance of the values is {variance:g}, so there are no Sobol indices"
