@@ -44,7 +44,7 @@ def test_runs_that_fail_are_never_left_out_silently(thrown: Any, tmp_path: Path)
     with pytest.warns(PhipsiWarning, match="3 of 8 runs failed and are not in this estimate"):
         number = thrown.estimate("x")
     assert number.value == 2.0 and number.runs == 5 and number.failed_as is None
-    assert repr(number).endswith("from 5 runs; 3 failed and left out>")
+    assert repr(number).endswith("from 5 runs; 3 failed and excluded>")
     # a value that is given, and "skip", need no warning
     assert thrown.estimate("ok", failed=False).value == 5 / 8
     assert thrown.estimate("still", failed=True).value == 3 / 8
@@ -67,7 +67,7 @@ def test_what_runs_that_fail_count_as_is_checked(thrown: Any):
     for given, metric, why in (
         (0.0, "ok", "the metric is boolean: pass True or False"),
         (False, "x", "the metric is float64: pass a number"),
-        (np.nan, "x", "must be a number. Leave runs out"),
+        (np.nan, "x", "must be a number. Exclude runs"),
         ("skap", "x", "Did you mean 'skip'"),
     ):
         with pytest.raises(InputError, match=why):

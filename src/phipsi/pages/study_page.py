@@ -94,7 +94,7 @@ def _estimates(results: StudyResults) -> str:
     failed = results.failed.size
     text = (
         f"<p>{failed} of {len(results)} runs failed. They count as False in the mean of a boolean "
-        "metric, and are left out of all other numbers.</p>"
+        "metric, and are excluded from all other numbers.</p>"
     )
     return f"<h2>Metrics</h2>{text if failed else ''}<table>{head}{''.join(rows)}</table>"
 

@@ -53,7 +53,7 @@ class Estimate(NamedTuple):
     failed : int
         Number of runs that failed or could not be started.
     failed_as : bool, float or None
-        The value that they count as, or None if they are left out of the mean.
+        The value that they count as, or None if they are excluded from the mean.
     """
 
     value: float
@@ -76,7 +76,7 @@ class Estimate(NamedTuple):
         if not self.failed:
             return ""
         if self.failed_as is None:
-            return f"{self.failed} failed and left out"
+            return f"{self.failed} failed and excluded"
         return f"{self.failed} failed and counted as {self.failed_as}"
 
 
@@ -323,9 +323,9 @@ class StudyResults:
             Probability that the interval contains the mean.
         failed : bool, float, "warn", "skip" or "raise", optional
             What a run that failed or could not be started counts as: True or False for a boolean
-            metric, a number for another one. "skip" leaves these runs out: the estimate then holds
+            metric, a number for another one. "skip" excludes these runs: the estimate then holds
             only under the condition that a run succeeds. "raise" makes them an error. By default
-            they count as False for a boolean, and are left out for numbers, with a warning.
+            they count as False for a boolean, and are excluded for numbers, with a warning.
         """
         x, failures, failed_as = self._with_failed(values, failed)
         if not 0 < number_of(confidence) < 1:
@@ -363,20 +363,20 @@ class StudyResults:
                 f'failed={failed!r}, but the metric is {kind}: pass {right}, "skip" or "raise"'
             )
         if given is not None and not is_bool and np.isnan(number_of(given)):
-            raise InputError(f'failed={failed!r} must be a number. Leave runs out with "skip"')
+            raise InputError(f'failed={failed!r} must be a number. Exclude runs with "skip"')
         if count and failed == "raise":
             first = self.failed[0]
             raise InputError(
                 f"{count} of {len(self)} runs failed; run {first}: {self.reason(int(first))}. Say "
                 f"what they count as:  results.estimate(…, failed={'False' if is_bool else '0.0'})"
-                ', or leave them out with failed="skip"'
+                ', or exclude them with failed="skip"'
             )
         if count and failed == "warn" and is_bool:
             given = False
             warn(
                 f"{count} of {len(self)} runs failed and count as False in this estimate. Say what "
-                'they count as:  results.estimate(…, failed=False), or True, or "skip" to leave '
-                "them out"
+                'they count as:  results.estimate(…, failed=False), or True, or "skip" to '
+                "exclude them"
             )
         if given is None or not count:
             good = self._one_each(values, "an estimate is")
