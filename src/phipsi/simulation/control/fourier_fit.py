@@ -1,4 +1,4 @@
-"""How far a fitted Fourier series is from its record: a warning where it is far."""
+"""Fourier series closest to measured coordinates, with a warning where they are far from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,21 @@ _MISFIT = 0.02
 """Root mean square distance of a fitted series from its record, as a fraction of its deviations."""
 
 
-def warn_of_misfit(model: Model, t: Array, q: Array, fitted: Array, period: float) -> None:
+def fitted_series(
+    model: Model, t: Array, q: Array, period: float, harmonics: int
+) -> tuple[Array, Array, Array]:
+    """Mean (nq,), cosines and sines (nq, K) of the velocities, by least squares."""
+    omega = 2 * np.pi / period * np.arange(1, harmonics + 1)
+    angle = t[:, None] * omega
+    basis = np.hstack([np.ones((len(t), 1)), np.sin(angle), -np.cos(angle)])
+    found = np.linalg.lstsq(basis, q, rcond=None)[0]
+    if harmonics:
+        _warn_of_misfit(model, t, q, basis @ found, period)
+    cosines, sines = (omega[:, None] * part for part in np.split(found[1:], 2))
+    return found[0], cosines.T, sines.T
+
+
+def _warn_of_misfit(model: Model, t: Array, q: Array, fitted: Array, period: float) -> None:
     """Say which coordinate is farthest from its fitted series, if that is far."""
     error = q - fitted
     rms, size = np.sqrt(np.mean(error**2, axis=0)), q.std(axis=0)
