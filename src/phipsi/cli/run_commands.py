@@ -499,10 +499,13 @@ def _describe(found: StudyResults) -> None:
         if found[name].ndim == 1:
             try:
                 never = np.isinf(found[name]).any()
-                guess = found.estimate(np.isfinite(found[name]) if never else name)
+                value = np.isfinite(found[name]) if never else found[name]
+                failed_as = False if value.dtype == bool else "skip"
+                guess = found.estimate(value, failed=failed_as)
                 between = f"{guess.low:.4g} to {guess.high:.4g}"
                 what = "happens in a share of " if never else ""
                 text = f"{what}{guess.value:.4g}, with 95 % confidence {between}"
+                text += f" ({guess.failures})" if guess.failed else ""
             except InputError as error:
                 text = shown(error, 200)
             rows.append((shown(name)[:60], text))

@@ -259,6 +259,8 @@ class ContinuousLaws:
 def _reject_sampled(names: Sequence[str]) -> None:
     raise InputError(
         f"{', '.join(map(repr, names))} changes at samples only, but linearize needs laws in "
-        "continuous time. Pass the laws without rate= and previous(…), and sample the result:\n"
-        "    pp.linearize(…, laws=laws).discrete(dt)"
+        "continuous time. In continuous time a feedback would look stable that is not stable at "
+        "its rate. Linearize the model without it, sample that, and close the loop u = −K x:\n"
+        "    d = pp.linearize(model, q, inputs=[…]).discrete(1 / rate)\n"
+        "    abs(np.linalg.eigvals(d.A - d.B @ K)).max() < 1  # stable at this rate"
     )
