@@ -22,7 +22,7 @@ from phipsi.core.arrays import (
     traced_twice,
 )
 from phipsi.core.expressions import Expr
-from phipsi.core.model import Model, as_floats
+from phipsi.core.model import Model, as_floats, flattened
 from phipsi.errors import InputError, LawError, PhipsiError, did_you_mean
 from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Signal, seeded
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
@@ -49,7 +49,7 @@ def block_diagram(
     (['damp.c'], (2,))
     """
     wiring = DiagramBuilder(mechanism, dt, given)
-    several = laws if isinstance(laws, Iterable) else (laws,)
+    several = flattened(laws) if isinstance(laws, Iterable) else (laws,)
     functions: list[Law] = []
     together: dict[Callable[..., None], list[Any]] = {}
     for one in several:

@@ -24,7 +24,7 @@ from phipsi.core.arrays import (
     with_numbers,
 )
 from phipsi.core.compiler import compile
-from phipsi.core.model import Model, floats_of
+from phipsi.core.model import Model, flattened, floats_of
 from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
 from phipsi.laws import JointRows, Law
@@ -200,7 +200,7 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
     """Elements bound to a model, with those of a kind merged; rejects anything else."""
     if isinstance(forces, Force):
         forces = (forces,)
-    forces = list(forces)
+    forces = [*flattened(forces)]
     kinds: dict[type[Force], list[Force]] = {}
     for element in forces:
         if not isinstance(element, Force):
