@@ -214,7 +214,7 @@ def test_letters_that_were_meant_otherwise_are_named(text: str, said: str):
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["M φ", "H τ v", "φ φ*", "ℳ τ", "P + φ"])
+@pytest.mark.parametrize("text", ["M φ", "H* M", "φ φ*", "ℳ τ", "P + φ"])
 def test_other_spaces_that_do_not_fit_are_no_hint(text: str):
     with pytest.raises(SpaceError) as error:
         parse(text)

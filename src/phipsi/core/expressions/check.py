@@ -49,7 +49,7 @@ def cannot_compose(left: PrintableNode, right: PrintableNode) -> str:
     if left.takes is left.gives is ONE or right.takes is right.gives is ONE:
         fits = [f"{_in_product(left)} * {_in_product(right)}"]
     hint = "\nThese fit:  " + "   or   ".join(dict.fromkeys(fits)) if fits else ""
-    hint += _misread_in_product(left, right)
+    hint = hint or _misread_in_product(left, right)
     return (
         f"cannot compose  {_in_product(left)} @ {_in_product(right)}\n"
         f"{_two_signatures(left, right)}\n"

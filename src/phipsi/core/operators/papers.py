@@ -120,8 +120,8 @@ NOT_OPERATORS: Mapping[str, str] = {
     "ℍ": "the pick-offs ℍ of MS belong to one joint: cross(H* unit_rate[joint]) here",
     "ℂ": "the Christoffel symbols ℂ of MS belong to three joints; see docs/papers/MS.md",
     "Π": "Π of 88-11 Part II is a matrix of one grasp; pp.System solves for the contact forces",
-    "k": "k is the number of a body; φ(k+1,k) is a block of E_φ, not an operator. Write the equation "
-    "of all bodies at once, without numbers: P = E_ψ P E_ψ* + M",
+    "k": "k is the number of a body; φ(k+1,k) is a block of E_φ, not an operator. "
+    "Write the equation of all bodies at once, without numbers: P = E_ψ P E_ψ* + M",
     "z": "z is the state of a filter, the vector that the sweep of ψ carries: write ψ K T'",
 }
 # fmt: on

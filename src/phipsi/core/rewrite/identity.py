@@ -204,7 +204,8 @@ def _two_sides(
     if (left.takes, left.gives) != (right.takes, right.gives):
         raise SpaceError(
             f"the two sides of an identity are between the same spaces, but here they are\n"
-            f"    {shown(left)} : {signature(left)}\n    {shown(right)} : {signature(right)}{misread(left, right)}"
+            f"    {shown(left)} : {signature(left)}\n    {shown(right)} : {signature(right)}"
+            f"{misread(left, right)}"
         )
     return left, right
 
