@@ -518,7 +518,7 @@ def test_a_law_reads_the_force_of_a_contact():
     assert_allclose(run["feel.f"][1], [0, 0, 9.81], atol=1e-9)
     assert run["tau"][1, 5] == pytest.approx(0.981)  # it acts in the next step
     for mechanism, pair, why in (
-        (system.model, "ball|floor", "has no contacts"),
+        (system.model, "ball|floor", "contact_force needs contacts"),
         (system, "ball|flor", "Did you mean 'ball.floor'"),
     ):
         method = "time_stepping" if mechanism is system else "rk4"

@@ -375,7 +375,7 @@ def test_laws_with_memory_need_steps():
     def held(q):
         return np.stack([0.0, -q[1]])
 
-    with pytest.raises(pp.errors.PhipsiError, match="'held' has a rate or states"):
+    with pytest.raises(pp.errors.PhipsiError, match="the law 'held' is sampled or has states"):
         pp.simulate(system, [0.3, 0.1], [0.0, 0.0], 0.1, controller=held)
 
 

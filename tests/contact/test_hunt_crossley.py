@@ -82,7 +82,9 @@ def test_gradients():
 
 
 def test_rejected():
-    with pytest.raises(pp.errors.PhipsiError, match=r"hunt_crossley=1 s/m acts on the deformation"):
+    with pytest.raises(
+        pp.errors.PhipsiError, match=r"hunt_crossley=1 s/m has no effect on a rigid surface"
+    ):
         pp.Material(hunt_crossley=1.0)
     with pytest.raises(pp.errors.PhipsiError, match="negative"):
         pp.Material(stiffness=1e5, hunt_crossley=-1.0)

@@ -133,6 +133,7 @@ def test_steps_with_too_many_rows_name_near(monkeypatch: pytest.MonkeyPatch) -> 
         warnings.simplefilter("error")
         contact_steps._suggest_near(plan)
     monkeypatch.setattr(contact_steps, "_MANY_ROWS", 2)
-    message = rf"{plan.layout.n_rows} rows for 2 pairs[^$]*broadphase_poses=pp.poses\(model, q\)"
+    rows = f"{plan.layout.n_rows} constraint rows for 2 pairs"
+    message = rf"{rows}[^$]*broadphase_poses=pp.poses\(model, q\)"
     with pytest.warns(pp.errors.PhipsiWarning, match=message):
         contact_steps._suggest_near(plan)

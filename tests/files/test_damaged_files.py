@@ -120,7 +120,7 @@ SCENARIOS = {
     "a key of many parts": (f"{ARM}a{'.a' * 100_000} = 1", 3, "nested too deeply"),
     "a table of many parts": (ARM + "[" + '"a b" . ' * 50_000 + "a]", 3, "nested too deeply"),
     "many brackets": (f"{ARM}x = {'[' * 100_000}", 1, "nested too deeply"),
-    "brackets that close": (f"{ARM}title = {'[' * 200}{']' * 200}", 3, "must be text"),
+    "brackets that close": (f"{ARM}title = {'[' * 200}{']' * 200}", 3, "must be a string"),
     "escape codes": (f'{ARM}title = 3\n"\\u001b[31m" = 1', 4, r"\\x1b\[31m"),
 }
 

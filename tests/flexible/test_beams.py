@@ -173,7 +173,7 @@ def test_the_picture_shows_the_tip():
         ({"EI": (1.0, 2.0, 3.0)}, "EI must be one number or a pair"),
         ({"EI": "stiff"}, "EI must be a number, not 'stiff'"),
         ({"EI": INF}, "nothing can deform"),
-        ({"modes": 1.5}, "modes must be a whole number"),
+        ({"modes": 1.5}, "modes must be an integer ≥ 0"),
         ({"modes": 51}, "modes=51 is more than 50.*\\n.*length / 10"),
         ({"stiffening": "yes"}, "stiffening='yes' must be True or False"),
         ({"ports": ["middle"]}, "ports must be places by name"),

@@ -354,7 +354,7 @@ FREE = scipy.linalg.eigh(K.toarray(), M.toarray())[1].reshape(54, 3, -1)
         ({"tie": "glue"}, "tie='glue' is not one of 'rigid', 'mean'"),
         ({"tie": {"top": "mean"}}, "there is no port 'top'"),
         ({"positions": {"top": (0, 0, 0)}}, "there is no port 'top'"),
-        ({"modes": -1}, "modes must be a whole number"),
+        ({"modes": -1}, "modes must be an integer ≥ 0"),
         ({"modes": 1000}, "1000 modes are asked for, .* only 108"),
         ({"modes": 0, "ports": {}}, "leaves nothing that deforms"),
         ({"max_frequency": 1e-3}, "no mode is left: the lowest has"),

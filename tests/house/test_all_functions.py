@@ -287,9 +287,9 @@ FORCES = [pp.forces.JointLimit("joint2", np.inf, lower=-1.0)]
                                      prescribed=["joint1"]),
          r"(?s)rollout_gradient: prescribed= .* with closed loops: .*projection.*Motor\(name="),
         (lambda: pp.simulate(TOUCHING, Q, V, 0.1, prescribed={"joint1": 0.0}),
-         r"(?s)simulate: prescribed= .* with contacts: .*rigid stops.*\nRemove prescribed="),
+         r"(?s)simulate: prescribed= .* with contacts: .*rigid joint limits.*\nRemove prescribed="),
         (lambda: pp.simulate(ARM, O, O, 0.1, forces=FORCES, prescribed={"joint1": 0.0}),
-         r"(?s)simulate: prescribed= .* with contacts: .*rigid stops.*\nRemove prescribed="),
+         r"(?s)simulate: prescribed= .* with contacts: .*rigid joint limits.*\nRemove prescribed="),
     ],
 )  # fmt: skip
 def test_prescribed_joints_are_rejected_where_other_features_exclude_them(call, message):
@@ -308,7 +308,7 @@ def test_features_may_exclude_each_other():
     with pytest.raises(
         pp.errors.InputError,
         match=r"(?s)PDGravity: flexible bodies are not supported together with closed loops: "
-        r"what constraint forces .*with_rigid_bodies",
+        r"the share of the weight that constraint forces carry .*with_rigid_bodies",
     ):
         pp.control.PDGravity(loop, q, 1.0, 1.0)
 

@@ -160,7 +160,7 @@ def test_numbers_of_threads(forward: pp.Program, states):
     for threads in (np.int64(2), np.uint8(3), 1000):
         np.testing.assert_array_equal(forward(*states, threads=threads), want)
     for wrong in (0, -1, 2.0, "2", None):
-        with pytest.raises(InputError, match="whole number"):
+        with pytest.raises(InputError, match="must be an integer of at least 1"):
             forward(*states, threads=wrong)
 
 

@@ -40,7 +40,7 @@ def check(call, want=None):
     try:
         call()
     except MemoryError as error:
-        assert "MB per thread" in str(error), error
+        assert "MB of work memory per thread" in str(error), error
     else:
         raise AssertionError("no error")
     empty[0] = False

@@ -385,7 +385,7 @@ def test_parameters_that_episodes_randomize_have_no_one_energy():
         values = np.ones((4, 3)) if given else np.arange(1.0, 5.0)[:, None]
         run = sim.rollout(sim.initial_state(np.zeros((4, 1)), parameters={name: values}), steps=30)
         if given:
-            with pytest.raises(InputError, match="episodes randomize 'gravity' during the run"):
+            with pytest.raises(InputError, match="episodes randomize 'gravity' during the rollout"):
                 run.trajectory(0)
         else:
             assert np.isnan(run.trajectory(0).energy).all()

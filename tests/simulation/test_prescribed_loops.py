@@ -160,7 +160,9 @@ def test_prescriptions_that_contradict_the_loops():
     with pytest.raises(pp.errors.SimulationError, match="prescribed joints follow their own"):
         pp.simulate(FOUR_BAR, Q, 0 * V, 1.0, prescribed=later)
     one_of_two = np.array([[True, False, False], [False, True, False]])
-    with pytest.raises(pp.errors.PhipsiError, match="same joints are prescribed in a whole batch"):
+    with pytest.raises(
+        pp.errors.PhipsiError, match="same joints must be prescribed in a whole batch"
+    ):
         pp.rollout(FOUR_BAR, np.tile(Q, (2, 1)), V, np.zeros(3), 1e-2, 4, prescribed=one_of_two)
     with pytest.raises(pp.errors.InputError, match="does not exist"):
         pp.rollout(FOUR_BAR, Q, V, np.zeros(3), 1e-2, 4, prescribed=["elbow"])

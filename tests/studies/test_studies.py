@@ -609,7 +609,7 @@ BAD_STUDIES = {
         lambda arm: small(arm, events=[pp.Event(zero, name="a"), pp.Event(zero, name="a.count")]),
         "two events have the same name: a, a.count",
     ),
-    "seed": (lambda arm: small(arm, seed="a"), "seed='a' must be a whole number"),
+    "seed": (lambda arm: small(arm, seed="a"), "seed='a' must be an integer"),
     "trajectory": (
         lambda arm: small(arm).rerun(3).trajectory(9),
         r"index=9 is outside the batch \(1,\)",

@@ -170,7 +170,7 @@ def test_a_cluster_with_tls_by_its_address(certificate: dict[str, str], tmp_path
         security = distributed.Security(require_encryption=True)
         with distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, host="tls://127.0.0.1", security=security,
-            dashboard_address=None, silence_logs="CRITICAL", processes=False, protocol="tls://",
+            dashboard_address=":0", silence_logs="CRITICAL", processes=False, protocol="tls://",
         ) as cluster:  # fmt: skip
             address = cluster.scheduler_address
             assert address.startswith("tls://127.0.0.1:")
@@ -276,7 +276,7 @@ def test_a_scheduler_that_ends_is_named_and_the_study_resumes(tmp_path: Path):
     with (
         dask.config.set(short),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL",
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL",
             processes=False, protocol="tcp://", host="127.0.0.1",
         ) as cluster,
     ):  # fmt: skip

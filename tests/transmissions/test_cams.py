@@ -209,7 +209,7 @@ def test_prescribed_joints_cannot_stop_the_time(arm):
     # the projection moved the clock instead, to 0.206 s after 0.2 s
     system = pp.System(arm, [c.Motor(name="drive", joint="upper", angle=angle)])
     q, v = system.project([angle(0), 0.3, 0.0], [0, 0, 1.0])
-    with pytest.raises(pp.errors.SimulationError, match="'clock.rate' miss their rates"):
+    with pytest.raises(pp.errors.SimulationError, match="'clock.rate' are violated"):
         pp.simulate(system, q, v, 0.2, prescribed={"upper": lambda t, q, v: acceleration(0)})
 
 

@@ -93,7 +93,7 @@ class FlexibleSources:
 
         Notes
         -----
-        **Cost:** O(modes³). **Source:** Craig & Bampton 1968; theory/flexible-bodies 3 and 7.
+        **Cost:** O(modes³). **Source:** Craig–Bampton 1968; theory/flexible-bodies 3 and 7.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class FlexibleSources:
         Notes
         -----
         **Cost:** one sparse Cholesky factorization, O(k²) for solids; 100,000 degrees of freedom of
-        a cube take 25 s. **Source:** Craig & Bampton 1968; theory/flexible-bodies 7.
+        a cube take 25 s. **Source:** Craig–Bampton 1968; theory/flexible-bodies 7.
 
         Examples
         --------
