@@ -467,15 +467,15 @@ class _ExpressionParser:
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])
         foreign = self.words.foreign(word, self.source, self.words)
-        own = f"; your own operator? pass custom=[{word}]" if word.isascii() else ""
         if foreign:
             return f"'{word}' is a letter of papers, not of the catalogue: {foreign}"
         said = f"'{word}' is not an operator of the catalogue"
         if parts := self._in_ascii_names(word):
             return f"{said}; did you mean {' '.join(parts)}? Put spaces between ASCII names"
         close = get_close_matches(word, [*self.leaves, *self.names.functions], n=2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        return f"{said}{hint}{own}"
+        if close:
+            return f"{said}; did you mean {' or '.join(close)}?"
+        return f"{said}; your own operator? pass custom=[{word}]" if word.isascii() else said
 
     def _in_ascii_names(self, word: str) -> list[str]:
         """The fewest names that a word without spaces consists of: H phi of Hphi."""
