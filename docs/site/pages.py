@@ -35,6 +35,8 @@ FOLDERS = {
     "docs": INDEX,
     "docs/decisions": "docs/decisions/README.md",
 }
+# Records of the past, which would rank above the pages that say how things are.
+UNSEARCHED = ("docs/decisions/", "docs/history/")
 AT_THE_ROOT = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
@@ -75,6 +77,8 @@ def page(source: str) -> str:
         names = [relative(x, source) for x in found if x in set(sources()) and x != source]
         linked = list(dict.fromkeys(x for x in LINK.findall(text) if x in names))
         text += "\n" + contents("", [*linked, *(x for x in names if x not in linked)])
+    if source.startswith(UNSEARCHED):
+        text = f"---\nnosearch: true\n---\n\n{text}"
     if source == "docs/api.md":
         text += "\n" + contents("", reference.names())
     return text

@@ -96,14 +96,15 @@ class ModelError(PhipsiError, ValueError):
 class FileError(ModelError):
     """A robot file cannot be read.
 
-    The text is ``file:line: element: reason``. Long elements and reasons are shortened.
+    The text is ``file:line: element: reason``, without a line if the file was not read. Long
+    elements and reasons are shortened.
 
     Attributes
     ----------
     file : str
         Name of the file.
     line : int
-        Line of the element; 1 if the error concerns the file as a whole.
+        Line of the element; 1 if the error concerns the file as a whole, 0 if it was not read.
     element : str
         Name of the element, or "".
     reason : str
@@ -113,7 +114,7 @@ class FileError(ModelError):
     def __init__(self, file: str, line: int, element: str, reason: str) -> None:
         element, reason = cut(element, 200), cut(reason)
         self.file, self.line, self.element, self.reason = file, line, element, reason
-        at = f"{shown(file)}:{line}: "
+        at = f"{shown(file)}:{line}: " if line else f"{shown(file)}: "
         super().__init__(f"{at}{shown(element)}: {reason}" if element else f"{at}{reason}")
 
     def __reduce__(self) -> tuple[type, tuple[str, int, str, str]]:

@@ -155,6 +155,21 @@ def test_what_is_left_out_is_a_failure(capsys: pytest.CaptureFixture[str], tmp_p
     assert "FAIL  everything that affects the motion was read: 1 problem\n" in out
 
 
+@pytest.mark.usefixtures("few_identities")
+def test_actuators_are_listed_and_no_failure(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "x.xml"
+    path.write_text(
+        '<mujoco><worldbody><body><joint name="j"/><geom size="0.1" pos="1 0 0"/></body>'
+        '</worldbody><actuator><motor name="m" joint="j" ctrlrange="-2 2"/></actuator></mujoco>'
+    )
+    assert call("check", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "pass  everything that affects the motion was read: 0 problems\n" in out
+    assert "skip  actuators are inputs of a simulation: 1 actuator\n" in out
+    assert "np.clip(ctrl, -2.0, 2.0)" in out and "all checks pass" in out
+
+
 def test_a_model_is_chosen_by_name(capsys: pytest.CaptureFixture[str]):
     world = str(DATA / "cell" / "world.sdf")
     folder = str(DATA / "cell")
@@ -177,7 +192,7 @@ def test_long_and_odd_names_stay_on_one_line(capsys: pytest.CaptureFixture[str],
 
 def test_unreadable_files_have_exit_code_2(capsys: pytest.CaptureFixture[str]):
     assert call("info", str(DATA / "missing.urdf")) == 2
-    assert "missing.urdf:1: cannot be opened" in capsys.readouterr().err
+    assert "missing.urdf: cannot be opened" in capsys.readouterr().err
 
 
 def test_a_model_without_freedom_is_checked():

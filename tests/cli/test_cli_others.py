@@ -98,7 +98,7 @@ def test_explain_is_the_explanation(capsys: pytest.CaptureFixture[str]):
         (["mass_matrix", "--mode", "dense"], 2, "--model FILE"),
         (["J", "--points", "tool"], 2, "--points needs a robot"),
         (["J", "--points", "toll", "--model", "seven_joint_arm"], 2, "'tool'"),
-        (["J", "--model", "none.urdf"], 2, "none.urdf:1: cannot be opened"),
+        (["J", "--model", "none.urdf"], 2, "none.urdf: cannot be opened"),
         (["(H φ M φ* M⁻¹ φ M φ* H*)⁻¹"], 1, "no O(N) form"),
     ],
 )

@@ -84,7 +84,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
         ("seven_joint_arm --duration 1 --base free", "--model are for files"),
         ("free_flyer --duration 1 --set base=1", "7 coordinates: "),
         ("free_flyer --duration 1 --set base=2,0,0,0,0,0,0", "of length 2"),
-        ("missing.toml", "missing.toml:1: cannot be opened"),
+        ("missing.toml", "missing.toml: cannot be opened"),
         ("sevn_joint_arm --duration 1", "Robots that ship with phipsi: "),
     ],
 )
@@ -139,3 +139,36 @@ def test_wrong_types_are_told_in_a_box(capsys: pytest.CaptureFixture[str]):
     )
     assert run.returncode == 2 and "Traceback" not in run.stderr
     assert "Invalid value for --duration" in run.stderr
+
+
+QUAD = """<mujoco><worldbody>{floor}<body pos="0 0 1">{joint}<geom size="0.1"/></body></worldbody>
+</mujoco>"""
+FLOOR = '<geom name="floor" type="plane" size="0 0 1"/>'
+
+
+@pytest.mark.parametrize(
+    ("floor", "joint", "shapes"), [(FLOOR, "<freejoint/>", 2), ("", "<freejoint/>", 1), ("", "", 0)]
+)
+def test_shapes_that_do_not_touch_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, floor: str, joint: str, shapes: int
+):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "quad.xml"
+    path.write_text(QUAD.format(floor=floor, joint=joint or '<joint pos="0.1 0 0"/>'))
+    assert call("simulate", str(path), "--duration", "0.01") == 0
+    told = capsys.readouterr().err
+    assert (f"note: {shapes} collision shapes of the file do not touch" in told) == bool(shapes)
+    assert ("pp.Contacts(model)" in told) == bool(shapes)
+
+
+def test_the_ground_of_a_page_is_the_plane_of_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "quad.xml"
+    path.write_text(QUAD.format(floor=FLOOR, joint="<freejoint/>"))
+    options = ["--ground", "--no-open", "--out", str(tmp_path / "quad.html")]
+    assert call("view", str(path), *options) == 0
+    told = capsys.readouterr()
+    assert "The ground is the plane 'floor' of the file, at z = 0." in told.out
+    assert "warning" not in told.err

@@ -200,6 +200,46 @@ def linked(found: Exported, path: Path) -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(library.rollout())
 
 
+def test_the_example_of_the_readme_starts_from_defaults(tmp_path):
+    """It compiles, and ends where the simulator does; infinite limits are numbers of C."""
+    held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=250.0)
+    stop = pp.forces.JointLimit("joint1", 1e3, upper=3.0)
+    sim = pp.Simulator(pp.examples.planar_arm(2), [held, stop], dt=1e-3)
+    end = sim.rollout(sim.initial_state(), steps=1000, record_every=1000).q[-1]
+    for target, options in (("host", {}), ("c", {}), ("host", {"precision": "single"})):
+        folder = pp.export({}, tmp_path / target, step=sim, target=target, **options).folder
+        number, end_of = ("float", "f") if options else ("double", "")
+        header = (folder / "robot.h").read_text()
+        assert f"#define ROBOT_DT 0.001{end_of} " in header
+        text = f"static const {number} robot_default_hold_kp[2] = {{9.0{end_of}, 4.0{end_of}}};"
+        assert text in header and "-INFINITY" in header
+        readme = (folder / "README.md").read_text()
+        assert "| `robot_rollout` | n, q, v, t, " in readme and "_batch`" not in readme
+        program = readme.partition("```c\n")[2].partition("```")[0]
+        shown = '  printf("%.17g %.17g", (double)q[0], (double)q[1]);\n  return 0;'
+        program = "#include <stdio.h>\n" + program.replace("  return 0;", shown)
+        (folder / "loop.c").write_text(program)
+        code = "robot.c" if target == "c" else "robot.o"
+        words = "-std=c99 -Wall -Wextra -Werror -pedantic -ffp-contract=off loop.c".split()
+        run(tool("gcc"), *words, code, "-o", "loop", "-lm", cwd=folder)
+        found = [float(x) for x in run("./loop", cwd=folder).split()]
+        assert_allclose(found, end, rtol=0, atol=2e-4 if options else 1e-9)
+        words[-1] = "test_robot.c"
+        run(tool("gcc"), *words, code, "-o", "test", "-lm", cwd=folder)
+        assert run("./test", cwd=folder) == "ok"
+
+
+def test_a_law_is_exported_with_its_simulator(tmp_path):
+    held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4])
+    sim = pp.Simulator(pp.examples.planar_arm(2), [held])
+    for given in ({"hold": held}, held):
+        with pytest.raises(InputError, match="(?s)controller alone cannot be exported yet.*step="):
+            pp.export(given, tmp_path / "x")
+    with pytest.raises(InputError, match=r"Pass it as  step="):
+        pp.export(sim, tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
 def test_steps_that_cannot_be_exported(tmp_path):
     arm = pp.examples.planar_arm(2)
     with pytest.raises(InputError, match="must be a Simulator"):

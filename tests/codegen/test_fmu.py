@@ -477,6 +477,42 @@ def test_only_what_is_named_is_described(tmp_path: Path):
     assert not [n for n, _ in named if n.startswith("der(")]
 
 
+@needs_gcc
+@pytest.mark.parametrize("fmi", ["3.0", "2.0"])
+def test_an_output_of_a_sampled_law_has_its_own_name(fmi: str, tmp_path: Path):
+    """What is asked for as "hold.gap" is an output "hold.gap", with the numbers of rollout."""
+    sim, start = sampled_arm(), STARTS["sampled"][1]
+    outputs = ("q", "hold.gap", "hold.tau", "tau")
+    path = pp.export_fmu(sim, tmp_path / "sampled.fmu", q=start, outputs=outputs, fmi=fmi)
+    names = outputs_of(path)
+    own = ["q.joint1", "q.joint2", "hold.gap[1]", "hold.gap[2]", "hold.tau[1]", "hold.tau[2]"]
+    assert names == [*own, "total.tau.joint1", "total.tau.joint2"]
+    found = run(path, "CoSimulation", 0.05, names[2:4], step_size=1e-3)
+    want = sim.rollout(sim.initial_state(start), steps=50, record_every=EVERY, record=("hold.gap",))
+    np.testing.assert_allclose(found, want["hold.gap"], rtol=0, atol=1e-12)
+    held = re.findall(r'name="(hold.gap.held[^"]*)"[^>]* causality="(\w+)"', _description(path))
+    assert held == [("hold.gap.held[1]", "local"), ("hold.gap.held[2]", "local")]
+
+
+def test_variables_and_the_model_say_what_they_are(tmp_path: Path):
+    path = pp.export_fmu(sampled_arm(), tmp_path / "two.fmu", outputs=("hold.gap",), binary=False)
+    description = fmpy.read_model_description(str(path))
+    texts = {x.name: x.description for x in description.modelVariables}
+    assert all(texts.values())
+    assert texts["q.joint1"] == "generalized coordinate of joint joint1"
+    assert texts["tau.joint1"] == (
+        "torque or force on joint joint1, in addition to laws and force elements"
+    )
+    assert texts["hold.kd"] == "parameter kd of hold"
+    assert texts["hold.gap[1]"] == "output gap of hold, sampled every 0.01 s"
+    assert texts["hold.gap.held[1]"] == (
+        "value of hold.gap that is held from the last sample or step"
+    )
+    assert "2 bodies with 2 generalized velocities; laws and force elements: hold; rk4 with" in (
+        description.description
+    )
+
+
 def test_units_of_every_joint_type():
     b = pp.ModelBuilder()
     inertia = pp.SpatialInertia(1.0, (0, 0, 0), 0.1)

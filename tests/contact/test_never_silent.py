@@ -207,3 +207,49 @@ def test_batches_without_elements_have_results_without_elements():
         assert (step.q.shape, step.v.shape, step.impulses.shape) == ((n, 7), (n, 6), (n, 1, 6))
         assert pp.contact_forces(system, q, v).shape == (n, 1, 6)
         assert pp.contact_points(contacts, q).gap.shape == (n, 1)
+
+
+def two_planes(height: float) -> pp.Model:
+    builder = pp.ModelBuilder()
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia(mass=1.0))
+    builder.add_shape("ball", "ball", pp.shapes.Sphere(0.1))
+    low = pp.Pose(translation=(0.3, 0.0, height))
+    builder.add_shape("floor", "world", pp.shapes.Plane(), placement=low)
+    return builder.build()
+
+
+def test_a_second_ground_on_the_same_plane_is_a_warning(recwarn: pytest.WarningsRecorder):
+    model = two_planes(0.0)
+    with pytest.warns(
+        pp.errors.PhipsiWarning, match=r"already has the plane 'floor' at z = 0"
+    ) as told:
+        pp.Contacts(model, ground=True)
+    assert "Remove ground=" in str(told[0].message)
+    assert len(pp.Contacts(model, ground=True, exclude=["floor"]).pairs) == 1  # as the text says
+    assert len(pp.Contacts(two_planes(-0.1), ground=True).pairs) == 2  # another height
+    assert len(pp.Contacts(model).pairs) == 1
+    assert not recwarn.list
+
+
+def test_a_column_of_the_materials_is_named():
+    system = pp.System(two_planes(0.0), contacts=pp.Contacts(two_planes(0.0)))
+    sim = pp.Simulator(system, dt=1e-3, **STEPPING)
+    for k, name in enumerate(("friction", "torsional_friction", "rolling_friction")):
+        where = rf"{name} is column {k} of 'contact.materials' \(slots, 7\)$"
+        with pytest.raises(InputError, match=f"(?m){where}"):
+            sim.initial_state(parameters={name: 0.3})
+    with pytest.raises(InputError) as caught:
+        sim.initial_state(parameters={"something": 0.3})
+    assert str(caught.value).count("'contact.materials'") == 1
+
+
+@pytest.mark.parametrize("name", ["mass", "masses", "friction"])
+def test_columns_are_no_names_for_per_trajectory(name: str):
+    model = two_planes(0.0)
+    column = "'contact.materials'" if name == "friction" else "'inertia'"
+    for mechanism in (model, pp.System(model, contacts=pp.Contacts(model))):
+        options = STEPPING if mechanism is not model else {}
+        with pytest.raises(InputError, match=f"there is no '{name}'"):
+            pp.Simulator(mechanism, dt=1e-3, per_trajectory=(name,), **options)
+        with pytest.raises(InputError, match=column):
+            pp.Simulator(mechanism, dt=1e-3, per_trajectory=(name,), **options)

@@ -213,7 +213,7 @@ SHELL = {
     r"make( [\w-]+)?( [A-Z]+=\S+)*": has_target,
     r"python (-m phipsi(\.\w+)?( .*)?|-c .*)": runs,
     r"python examples/\w+\.py": do_nothing,  # every example is run by a test of its own
-    r"(git clone|cd|pip install|python -m (venv|pip)|\. \.venv/bin/activate) ?.*": do_nothing,
+    r"(git clone|cd|pip install|python3? -m (venv|pip)|\. \.venv/bin/activate) ?.*": do_nothing,
 }
 
 

@@ -44,6 +44,12 @@ def test_all_pages_are_linked_and_reached(assembled: Path):
     assert run.returncode == 0, run.stderr
 
 
+def test_records_of_the_past_are_not_searched():
+    for source in pages.sources():
+        is_past = source.startswith(("docs/decisions/", "docs/history/"))
+        assert pages.page(source).startswith("---\nnosearch: true\n---\n") == is_past
+
+
 def test_broken_links_and_lost_pages_are_found(tmp_path: Path):
     text = "# A\n\n[x](b.md)\n\n[y](#nowhere)\n\n![z](missing.png)\n"
     (tmp_path / "index.md").write_text(text)

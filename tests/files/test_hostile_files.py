@@ -295,7 +295,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(FileError, match=r"(?m)x\.urdf:1: cannot be opened: Permission denied\.$"):
+    with pytest.raises(FileError, match=r"(?m)x\.urdf: cannot be opened: Permission denied\.$"):
         load(path)
 
 

@@ -370,6 +370,16 @@ ACTUATORS = {
     "servo": ('<position name="m" joint="j" kp="20" kv="2" gear="3"/>', 0.3),
     "in a composite": ('<general name="m" joint="k" gainprm="4" biastype="affine" '
                        'biasprm="1 -2 -3"/>', 0.5),
+    "control range": ('<motor name="m" joint="j" gear="5" ctrlrange="-6 6"/>', 30.0),
+    "no control range": ('<motor name="m" joint="j" ctrllimited="false" ctrlrange="-6 6"/>', 30.0),
+    "force range": ('<position name="m" joint="j" kp="90" gear="3" forcerange="-20 2"/>', 5.0),
+    "both, composite": ('<position name="m" joint="k" kp="9" kv="3" gear="2" ctrlrange="-1 1" '
+                        'forcerange="-4 20"/>', -7.0),
+    "neither reached": ('<position name="m" joint="k" kp="9" kv="3" gear="2" ctrlrange="-1 1" '
+                        'forcerange="-40 40"/>', 0.2),
+    "unclamped by a flag": ('<motor name="m" joint="j" ctrlrange="-6 6"/></actuator><option>'
+                            '<flag clampctrl="disable"/></option><actuator>', 30.0),
+    "range of the joint": ('<motor name="m" joint="h" gear="5"/>', -3.0),
 }  # fmt: skip
 
 
@@ -379,16 +389,25 @@ def test_what_to_write_for_an_actuator_is_what_mujoco_does(tmp_path: Path, case:
     inside = (
         f'<body name="a"><joint name="j" axis="0 1 0"/>{BALL}<body name="b" pos="0.3 0 0">'
         f'<joint name="i" axis="1 0 0"/><joint name="k" axis="0 1 0"/>{BALL}</body></body>'
+        f'<body name="c"><joint name="h" axis="0 1 0" actuatorfrcrange="-4 1"/>{BALL}</body>'
     )
     path = written(tmp_path, inside, head=f"\n<actuator>\n{text}</actuator>")
     model, finding = one(path, r"robot\.xml:3: actuator 'm': it is not part of the model")
     line = finding.message.rpartition("\n")[2].strip().replace("ctrl=0.0", f"ctrl={ctrl}")
     peer = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(peer)
-    data.qpos, data.qvel, data.ctrl = [0.2, 0.4, 0.6], [0.3, -0.5, 0.8], ctrl
+    data.qpos, data.qvel, data.ctrl = [0.2, 0.4, 0.6, 0.1], [0.3, -0.5, 0.8, 0.2], ctrl
     mujoco.mj_forward(peer, data)
     found = passive(model, [line], np.array(data.qpos), np.array(data.qvel))
     np.testing.assert_allclose(found, data.qacc, rtol=1e-7)
+
+
+def test_a_limit_that_actuators_of_a_joint_share_is_told(tmp_path: Path):
+    inside = f'<body name="a"><joint name="j" actuatorfrcrange="-4 1"/>{BALL}</body>'
+    head = '<actuator><motor joint="j"/><motor joint="j" gear="2"/></actuator>'
+    for finding in quiet(written(tmp_path, inside, head=head)).diagnosis:
+        assert "limits the sum of the actuators of this joint to -4.0, 1.0" in finding.message
+        assert "np.clip" not in finding.message
 
 
 @pytest.mark.parametrize("name", ["half_cheetah", "humanoid", "point"])

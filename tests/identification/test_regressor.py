@@ -1,6 +1,7 @@
 """Regressors, base parameters and identification, each number by a second route."""
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from random_models import ALL, branching, chain, model_from_parents, models
 
 import phipsi as pp
 from phipsi.core.model.inertia import SpatialInertia
-from phipsi.errors import InputError, ModelError, SingularMatrixError
+from phipsi.errors import InputError, ModelError, PhipsiWarning, SingularMatrixError
 from phipsi.identification import least_squares as physical
 from phipsi.identification.regressors import KINETIC_REGRESSOR, REGRESSOR
 
@@ -363,6 +364,27 @@ def test_poor_data_are_refused():
         pp.identification.identify(base, q, v, vdot, tau * np.nan)
     with pytest.raises(InputError, match="noise"):
         pp.identification.identify(base, q, v, vdot, tau, noise=0.0)
+
+
+def test_joints_without_an_actuator_need_a_noise():
+    """Where tau is zero, the noise estimated from residuals makes the parameters too small."""
+    truth = pp.examples.planar_arm(2)
+    base = pp.identification.base_parameters(truth)
+    q, v, _ = motion(truth, 3, (300,))
+    tau = np.stack([np.sin(np.arange(300)), np.zeros(300)], axis=1)
+    vdot = pp.forward_dynamics(truth, q, v, tau)
+    rough = vdot + 0.3 * np.random.default_rng(3).standard_normal(vdot.shape)
+    joint = re.escape(repr(truth.joint_names[1]))
+    with pytest.raises(
+        InputError, match=rf"zero at joint {joint}.*\s+identify\(.*noise=\["
+    ) as said:
+        pp.identification.identify(base, q, v, rough, tau)
+    noise = [float(x) for x in str(said.value).split("noise=[")[1].split("]")[0].split(",")]
+    found = pp.identification.identify(base, q, v, rough, tau, noise=noise)
+    assert (found.relative_deviations[base.values() > 1e-9] < 0.2).all()
+    close(pp.identification.identify(base, q, v, vdot, tau, noise=0.1).values, base.values(), 1e-8)
+    with pytest.warns(PhipsiWarning, match="base parameters have standard deviations above 100 %"):
+        pp.identification.identify(base, q, v, vdot, tau, noise=1e4)
 
 
 # ---- models that can exist -----------------------------------------------------------------------

@@ -350,3 +350,25 @@ def test_arguments_of_a_law_may_have_any_name():
     sim = pp.Simulator(arm, pull.bind(function=3.0), 1e-3)
     run = sim.rollout(sim.initial_state([0.2, 0.1]), steps=1, record=("q", "tau"))
     np.testing.assert_allclose(run["tau"][0], [-0.6, -0.3], rtol=1e-15)
+
+
+def test_lists_among_the_laws_are_flattened():
+    arm = pp.examples.planar_arm(2)
+    damp = pp.law(lambda v: -0.1 * v)
+    springs = [pp.forces.JointSpring(None, 3.0), (pp.forces.JointDamper(None, 0.2),)]
+    flat = pp.Simulator(arm, [damp, springs[0], *springs[1]], dt=1e-3)
+    nested = pp.Simulator(arm, [damp, springs], dt=1e-3)
+    assert nested.laws == flat.laws
+    runs = [
+        pp.simulate(arm, [0.1, 0.2], [0.0, 0.0], 0.05, forces=forces)
+        for forces in (springs, [springs[0], *springs[1]])
+    ]
+    np.testing.assert_array_equal(runs[0].q, runs[1].q)
+
+
+def test_joints_of_a_law_by_name():
+    damp = pp.law(lambda v: -0.1 * v)
+    assert damp.on("a", "b").joints == damp.on(["a", "b"]).joints == ("a", "b")
+    assert damp.on("a").joints == ("a",)
+    with pytest.raises(pp.errors.LawError, match="must be different names of joints"):
+        damp.on("a", "a")

@@ -385,3 +385,35 @@ def test_what_an_environment_would_not_use_is_rejected():
     for call in (lambda: env.step(good), lambda: env.reset(seed=0)):
         with pytest.raises(PhipsiError, match="closed"):
             call()
+
+
+def test_randomized_parameters_stand_beside_q():
+    @pp.law
+    def task(q, v, torque, gain=2.0):
+        return {"tau": gain * torque, "seen": q, "reward": q[0], "fast": abs(v[0]) > 9}
+
+    ends = pp.Episodes(
+        "task.fast", 5.0, record=("task.seen", "task.reward"), randomize=("inertia",)
+    )
+    sim = pp.Simulator(
+        pp.examples.planar_arm(1), task.bind(torque=[0.0]), dt=0.01, episodes=ends,
+        per_trajectory=("inertia",),
+    )  # fmt: skip
+    own = sim.parameters["inertia"]
+
+    def made(**more):
+        def starts(rng, n):
+            return {"q": rng.uniform(-1, 1, (n, 1)), **{name: x(n) for name, x in more.items()}}
+
+        return phipsi.gym.VectorEnvironment(
+            sim, starts, 3, action="task.torque", observation="task.seen", reward="task.reward",
+        )  # fmt: skip
+
+    heavy = made(inertia=lambda n: np.broadcast_to(2.0 * own, (n, *own.shape)))
+    heavy.reset(seed=1)
+    assert_array_equal(heavy.state.own["inertia"], np.broadcast_to(2.0 * own, (3, *own.shape)))
+    told = r"randomized: 'inertia'\. Put these beside 'q':  \{'q': q, 'inertia': …\}"
+    with pytest.raises(PhipsiError, match=told):
+        made(parameters=lambda n: {"inertia": own})
+    with pytest.raises(PhipsiError, match=r"pp\.Episodes\(…, randomize=\('task\.gain',\)\)"):
+        made(**{"task.gain": lambda n: np.ones(n)})

@@ -298,3 +298,12 @@ def test_wrong_arguments(given, text):
 def test_a_wrong_law_is_rejected_as_in_a_run():
     with pytest.raises(LawError, match="laws has 3"):
         pp.equilibrium(ARM, [3])
+
+
+def test_a_loop_is_solved_for_all_coordinates():
+    """A crank alone cannot move: the advice is not a torque that holds another joint."""
+    system = four_bar()
+    q = system.assemble([1.0, -1.0, -1.5])
+    with pytest.raises(ConvergenceError, match='closed loops.*\n    unknowns=."q".'):
+        pp.equilibrium(system, q=q, unknowns=["q[crank]"])
+    pp.equilibrium(system, q=q, unknowns=["q"])

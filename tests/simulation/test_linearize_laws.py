@@ -37,6 +37,38 @@ def at_the_end(model):
     return wind.at(point).bind(k=1.7, X=pp.signals.pose(point), speed=pp.signals.velocity(point))
 
 
+@pytest.mark.parametrize(("rate", "stable"), [(50.0, True), (5.0, False)])
+def test_the_advice_for_sampled_laws_predicts_the_sampled_loop(rate: float, stable: bool):
+    """A gain of continuous time, held between samples, is unstable at a low rate."""
+    builder = pp.ModelBuilder()
+    slide, hinge = pp.joints.Prismatic((1, 0, 0)), pp.joints.Revolute((0, 1, 0))
+    builder.add_body("cart", joint=slide, inertia=pp.SpatialInertia(1.0, (0, 0, 0), 0.01))
+    pole = pp.SpatialInertia(0.2, (0, 0, 0.5), (0.017, 0.017, 0.0))
+    builder.add_body("pole", parent="cart", joint=hinge, inertia=pole)
+    plant = builder.build()
+    linear = pp.linearize(plant, [0.0, 0.0], inputs=["cart"])
+    K = linear.lqr(Q=[10, 10, 1, 1], R=0.1)
+
+    @pp.law
+    def feedback(q, v):
+        return np.stack([-(K @ np.concatenate([q, v]))[0], 0.0 * q[0]])
+
+    law = feedback.sampled(rate=rate)
+    with pytest.raises(InputError, match=r"\.discrete\(1 / rate\)\n.*d\.A - d\.B @ K"):
+        pp.linearize(plant, [0.0, 0.0], laws=[law])
+    d = linear.discrete(1 / rate)
+    loop = d.A - d.B @ K
+    assert (abs(np.linalg.eigvals(loop)).max() < 1) == stable
+    sim = pp.Simulator(plant, [law], dt=1e-3)
+    kept = round(1000 / rate)
+    run = sim.rollout(sim.initial_state([0.0, 1e-7]), steps=6 * kept, record_every=kept)
+    x = np.hstack([run.q, run.v])
+    expected = [np.linalg.matrix_power(loop, k) @ x[0] for k in range(7)]
+    assert_allclose(x, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    own = d.lqr(Q=[10, 10, 1, 1], R=0.1)  # the gain of the sampled problem is stable at any rate
+    assert abs(np.linalg.eigvals(d.A - d.B @ own)).max() < 1
+
+
 @pytest.mark.parametrize("seed", seeds(3))
 def test_every_entry_equals_differences(seed):
     model = random_tree(seed, 3)

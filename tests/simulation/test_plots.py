@@ -41,6 +41,17 @@ def drawn(figure):
     return figure.axes
 
 
+def test_a_rollout_is_drawn_as_its_trajectory_is():
+    sim = pp.Simulator(ARM, dt=1e-2)
+    run = sim.rollout(sim.initial_state([2.3, 0.2]), steps=20)
+    first, other = drawn(run.plot("elbow"))[0], drawn(run.trajectory().plot("elbow"))[0]
+    np.testing.assert_array_equal(first.lines[0].get_ydata(), other.lines[0].get_ydata())
+    many = sim.rollout(sim.initial_state(np.zeros((3, 2))), steps=2)
+    assert many.plot(index=1) is not None
+    with pytest.raises(pp.errors.PhipsiError, match=r"run\.trajectory\(0\)"):
+        many.plot()
+
+
 def test_the_axis_of_a_conserved_energy_can_be_read():
     """The change is drawn, and the label says from what: no "1e-9−2.512e1" over the axis."""
     run = pp.simulate(ARM, [2.3, 0.2], [0, 0], 1.0)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from random_models import chain
 
 import phipsi as pp
-from phipsi.errors import InputError
+from phipsi.errors import InputError, PhipsiWarning
 from phipsi.simulation.control.references import FourierPath
 
 ARM = pp.examples.planar_arm(3)
@@ -40,6 +40,14 @@ def test_fit():
     rough = np.gradient(noisy, t, axis=0)
     filtered = FourierPath.fit(ARM, t, noisy, 3.0, harmonics=4)(t).v
     assert np.abs(filtered - p(t).v).max() < 0.2 * np.abs(rough - p(t).v).max()
+
+
+def test_a_record_that_is_not_periodic_is_fitted_with_a_warning():
+    t = np.linspace(0, 3, 100)
+    ramp = path(1)(t).q + [0, 1, 0] * t[:, None]
+    joint = ARM.joint_names[1]
+    with pytest.warns(PhipsiWarning, match=rf"joint '{joint}' is up to .* record .* period=3 s"):
+        FourierPath.fit(ARM, t, ramp, 3.0, harmonics=4)
 
 
 def test_what_is_refused():

@@ -52,6 +52,20 @@ def test_run_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "src=" not in written
 
 
+def test_status_counts_runs_that_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "arm.py"
+    thrown = FILE.replace('{"q": norm([0.3, 0.0], 0.2)}', '{"v": [[0, 0], [1e200, 0]]}')
+    file.write_text(thrown.replace("runs=60", "runs=1").replace("< 0.25", "< 1e9"))
+    assert call("study", "run", file) == 0
+    shown = capsys.readouterr()
+    assert "failed   1" in shown.out and "run 1: failed in step" in shown.err
+    rows = {line.split()[0]: line for line in shown.out.splitlines()}
+    assert "low" in rows and " 0.5, with 95 %" in rows["low"]
+    assert rows["low"].endswith("(1 failed and counted as False)")
+    assert rows["angle"].endswith("(1 failed and excluded)")
+    assert "warning" not in shown.err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -98,7 +112,7 @@ def test_failures_are_reported_without_internals(
     assert call("study", "run", file) == 1
     lines = capsys.readouterr().err.splitlines()
     where = "metrics 'metrics' raised KeyError: 'y' (run 0, arm.py:10)"
-    assert lines[0] == f"warning: runs 0 … 15 are quarantined: {where}"
+    assert lines[0] == "warning: runs 0 … 15 are quarantined"  # the error says why
     assert lines[2].strip() == where and "Traceback" not in " ".join(lines)
 
 

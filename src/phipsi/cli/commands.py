@@ -369,9 +369,13 @@ def _to_view(
         model = model.with_gravity(gravity)
     if ground:
         from phipsi.algorithms import System
-        from phipsi.contact import Contacts
+        from phipsi.contact import Contacts, ground_of
 
-        model = System(model.model, model.constraints, contacts=Contacts(model, ground=True))
+        floor = ground_of(model)
+        if floor:
+            print_line(f"The ground is the plane {floor!r} of the file, at z = 0.")
+        contacts = Contacts(model, ground=not floor)
+        model = System(model.model, model.constraints, contacts=contacts)
     touches = model.contact_pairs is not None
     if joint_properties:
         from phipsi.simulation import from_model

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from phipsi.codegen.c_identifiers import free_name, identifier
-from phipsi.codegen.exported_module import MARK, ExportedFunction, Library
+from phipsi.codegen.exported_module import MARK, ExportedArray, ExportedFunction, Library
 from phipsi.codegen.quoted_texts import c_string, comment
 from phipsi.codegen.reference_numbers import ReferenceResults
 
@@ -55,6 +55,7 @@ def c_header(lib: Library) -> str:
         f"#define {P}_H",
         "",
         *_constants(lib),
+        *_step_constants(lib),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -102,6 +103,39 @@ def _constants(lib: Library) -> list[str]:
         lines.append("")
         lines.append(f"#define {P}_WORK {max_work(lib)} /* bytes, sufficient for every function */")
     return lines
+
+
+def _step_constants(lib: Library) -> list[str]:
+    """The time step, initial numbers of states, and default numbers of parameters."""
+    lines = list[str]()
+    for f in lib.functions:
+        if f.dt is None:
+            continue
+        end = "f" if lib.number == "float" else ""
+        lines += ["", f"#define {lib.prefix}_DT {f.dt!r}{end} /* s, the time of one step */"]
+        known = [a for a in f.arguments if a.first]
+        if not all(np.isfinite(x) for a in known for x in a.first or ()):
+            lines.append("#include <math.h> /* INFINITY */")
+        lines.append("/* initial states, and default values of parameters */")
+        lines += [
+            f"static const {lib.number} {default_name(lib, a)}[{a.count}] = "
+            f"{{{', '.join(decimal(x, end) for x in a.first or ())}}};"
+            for a in known
+            if a.name not in ("step", "tau")
+        ]
+    return lines
+
+
+def default_name(lib: Library, a: ExportedArray) -> str:
+    """The constant with the initial numbers of a state, or the default ones of a parameter."""
+    return f"{lib.name}_{'initial' if a.role == 'inout' else 'default'}_{a.name}"
+
+
+def decimal(x: float, end: str = "") -> str:
+    """A number of C that people read; `end` is "f" for single precision."""
+    if not np.isfinite(x):
+        return "NAN" if x != x else "INFINITY" if x > 0 else "-INFINITY"
+    return f"{x!r}{end}"
 
 
 def max_work(lib: Library) -> int:
@@ -280,7 +314,8 @@ def _reference_tables(lib: Library, number: int, r: ReferenceResults) -> list[st
 
 
 def _literal(lib: Library, x: float) -> str:
-    return float(x).hex() + ("f" if lib.number == "float" else "")
+    end = "f" if lib.number == "float" else ""
+    return float(x).hex() + end if np.isfinite(x) else decimal(float(x))
 
 
 # ---- GPUs ----------------------------------------------------------------------------------------
@@ -306,6 +341,7 @@ def gpu_header(lib: Library) -> str:
         f"#define {P}_H",
         "",
         *_constants(lib),
+        *_step_constants(lib),
         "",
     ]
     for f in lib.functions:

@@ -35,7 +35,9 @@ from phipsi.codegen.written_folder import with_digests, write_folder
 from phipsi.core.backends import Program, has_machine_code
 from phipsi.core.model import Model
 from phipsi.errors import InputError, one_of, true_or_false
+from phipsi.laws import Law
 from phipsi.native import KernelSource, NumberName, can_run, kept_object, llvm_library
+from phipsi.simulation import Simulator
 
 _ELF = b"\x7fELF"
 _EXPORTED = ("caller", "static")
@@ -243,6 +245,8 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
             numbered_name(name_of(p) if isinstance(p, Program) else str(p), used): p
             for p in cast(Sequence[Any], programs)
         }
+    elif isinstance(programs, (Law, Simulator)):
+        raise InputError(_not_a_program(programs))
     else:
         raise InputError(
             f"{programs!r} is neither a program nor a mechanism. For example\n"
@@ -255,7 +259,7 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
         )
     taken: dict[str, str] = dict(_TAKEN)
     if empty:
-        taken |= dict.fromkeys(("STEP", "ROLLOUT"), "step=")
+        taken |= dict.fromkeys(("STEP", "ROLLOUT", "DT"), "step=")
     for key, program in named.items():
         checked_identifier("function", key)
         for used in (key.upper(), f"{key}_batch".upper()):  # as constants of the header have them
@@ -266,8 +270,23 @@ def _named(programs: Any, what: Any, *, empty: bool) -> dict[str, Program]:
                 )
             taken[used] = f"function {key!r}"
         if not isinstance(cast(object, program), Program):
-            raise InputError(f"{key}: {program!r} is not a program; pp.compile returns one")
+            raise InputError(f"{key}: {_not_a_program(program)}")
     return named
+
+
+_STEPS = "pp.export({}, folder, step=pp.Simulator(model, laws, dt=1e-3))"
+
+
+def _not_a_program(x: object) -> str:
+    """Why an object is not exported, and what to write."""
+    if isinstance(x, Law):
+        return (
+            f"{x.name!r} is a law. A law is exported in the step of a simulator; a controller "
+            f"alone cannot be exported yet:\n    {_STEPS.replace('laws', f'[{x.name}]')}"
+        )
+    if isinstance(x, Simulator):
+        return f"{x!r} is not a program. Pass it as  step=:\n    {_STEPS}"
+    return f"{x!r} is not a program; pp.compile returns one"
 
 
 def _check_free(name: str, key: str) -> None:
@@ -518,10 +537,13 @@ def _listing(lib: Library, row: ExportTarget, code_bytes: int) -> dict[str, Any]
         "functions": [
             {
                 "name": f.name,
-                "arguments": [vars(a) for a in f.arguments],
+                "arguments": [
+                    {k: x for k, x in vars(a).items() if k != "first"} for a in f.arguments
+                ],
                 "work_bytes": f.work_bytes,
                 "batch_bytes": f.batch_bytes,
                 "lanes": f.lanes,
+                "dt": f.dt,
                 "accuracy": f.accuracy and vars(f.accuracy),
             }
             for f in lib.functions

@@ -48,7 +48,8 @@ STATUSES = {code: text for code, text in STATUS_WORDS.items() if code != NO_MEMO
 class ExportedArray:
     """An argument: its name in C, shape of one element, units, role, and meaning.
 
-    `role` is "in", "out", or "inout" for the state that a step changes.
+    `role` is "in", "out", or "inout" for the state that a step changes; `first` are the initial
+    numbers of a state and the default ones of a parameter, if there are any.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ExportedArray:
     units: str
     role: str
     text: str
+    first: tuple[float, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -100,7 +102,8 @@ class ExportedFunction:
 
     `batch_bytes` is the work memory of the form for many configurations; `lanes`, how many of them
     it computes at once; `statuses`, the text of every status by its last three bits; `rollout`, the
-    name of the function that takes many steps, of a step; `accuracy`, that of single precision.
+    name of the function that takes many steps, of a step; `dt`, the seconds of a step; `accuracy`,
+    that of single precision.
     """
 
     name: str
@@ -110,6 +113,7 @@ class ExportedFunction:
     batch_bytes: int = 0
     lanes: int = 1
     rollout: str = ""
+    dt: float | None = None
     accuracy: Accuracy | None = None
 
     def __repr__(self) -> str:

@@ -9,8 +9,11 @@ steps whose numbers are multiples of their period. With static work memory there
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from phipsi.codegen.c_identifiers import OWN_NAMES, free_name, identifier
 from phipsi.codegen.exported_module import STATUSES, ExportedArray, ExportedFunction
@@ -56,9 +59,20 @@ def exported_step(simulator: Any, target: Target, name: str, *, static: bool = F
         _check_width(plan)
 
     def write(module: Any) -> tuple[list[Any], ExportedFunction]:
-        return PlanWriter(module, plan, simulator.dt, one, name, static=static).write()
+        firsts = _first_numbers(simulator, plan)
+        writer = PlanWriter(module, plan, simulator.dt, one, name, static=static, firsts=firsts)
+        return writer.write()
 
     return write
+
+
+def _first_numbers(simulator: Simulator, plan: RunProgram) -> dict[str, tuple[float, ...]]:
+    """Initial numbers of states, zeros of inputs, and default numbers of parameters."""
+    step = simulator.compiled
+    known = {n: step.states[n].first for n in plan.states}
+    known |= {n: np.zeros(plan.ports[n]) for n in plan.inputs}
+    known |= {n: x.first for n, x in step.parameters.items()}
+    return {n: tuple(np.ravel(x).tolist()) for n, x in known.items() if x is not None}
 
 
 def _check_width(plan: RunProgram) -> None:
@@ -83,8 +97,9 @@ class PlanWriter:
 
     def __init__(
         self, module: Any, plan: RunProgram, dt: float, target: Target, name: str, *,
-        static: bool = False,
+        static: bool = False, firsts: Mapping[str, tuple[float, ...]] | None = None,
     ) -> None:  # fmt: skip
+        self.firsts = firsts or {}
         self.module, self.plan, self.dt, self.name = module, plan, dt, name
         self.number: FloatFormat = NUMBERS[target.number]
         self.static = static
@@ -105,11 +120,12 @@ class PlanWriter:
 
         def array(name: str, size: int, role: str, text: str) -> ExportedArray:
             units, known = _KNOWN.get(name, ("", text))
-            return ExportedArray(free_name(identifier(name), taken), (size,), units, role, known)
+            own = free_name(identifier(name), taken)
+            return ExportedArray(own, (size,), units, role, known, self.firsts.get(name))
 
         ports = self.plan.ports
         out = [array(n, ports[n], "inout", f"state {n}") for n in self.plan.states]
-        out.append(ExportedArray("step", (1,), "", "inout", "steps so far (an integer)"))
+        out.append(ExportedArray("step", (1,), "", "inout", "steps so far (an integer)", (0.0,)))
         out += [array(n, ports[n], "in", f"input {n}") for n in self.plan.inputs]
         parameters = (*self.plan.own, *self.plan.shared)
         out += [array(n, ports[n], "in", f"parameter {n}") for n in parameters]
@@ -129,7 +145,7 @@ class PlanWriter:
         b = step.begin()
         b.ret(b.call(steps, [ir.IRConstant(I32, 1), *step.args]))
         function = ExportedFunction(
-            f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name
+            f"{self.name}_step", arrays, self.work, STATUSES, rollout=rollout_name, dt=self.dt
         )
         return [rollout, step], function
 

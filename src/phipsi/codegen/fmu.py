@@ -150,7 +150,7 @@ def export_fmu(
             )
         warn(f"the FMU is for co-simulation only: {model.unfit}.")
         kinds = ("co_simulation",)
-    about = f"{simulator.model!r}"
+    about = _about(simulator, identifier)
     source = fmu_source(model, fmi)
     described = _ModelDescription(model, fmi, identifier, kinds, about)
     token = hashlib.sha256((described.text("") + source).encode()).hexdigest()
@@ -168,6 +168,20 @@ def export_fmu(
             if library is not None:
                 _put(fmu, _binary_name(fmi, identifier), library.read_bytes())
     return file
+
+
+def _about(simulator: Simulator, name: str) -> str:
+    """One line about the mechanism, and what acts on it."""
+    model, step = simulator.model, simulator.compiled
+    bodies = f"{model.n_bodies} {'body' if model.n_bodies == 1 else 'bodies'}"
+    freedoms = f"{model.nv} generalized {'velocity' if model.nv == 1 else 'velocities'}"
+    named = (*step.circuit.records, *step.parameters)
+    acting = ", ".join(dict.fromkeys(x.partition(".")[0] for x in named if "." in x))
+    laws = f"; laws and force elements: {acting}" if acting else ""
+    return (
+        f"{model.name or name}: mechanism of {bodies} with {freedoms}{laws}; "
+        f"{simulator.integrator} with steps of {simulator.dt:g} s"
+    )
 
 
 def _identifier(file: Path) -> str:
@@ -374,6 +388,7 @@ class _ModelDescription:
             "causality": x.causality,
             "variability": x.variability,
             "initial": self._initial(x),
+            "description": x.text or None,
         }
         real: dict[str, object] = {
             "unit": x.unit or None,

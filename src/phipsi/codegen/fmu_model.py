@@ -16,7 +16,7 @@ Runs (run_code.py) work on that row, each written with one lane:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Variable:
-    """A scalar variable: its name as XML has it, place, FMI's words, first value and unit.
+    """A scalar variable: its name as XML has it, place, FMI's words, first value, unit, meaning.
 
     With the causality "hidden" it is not described; `derivative` is the place of the state that it
     is the derivative of; `reinit` says that events may change it.
@@ -46,6 +46,7 @@ class Variable:
     variability: str
     start: float | None = None
     unit: str = ""
+    text: str = ""
     derivative: int | None = None
     reinit: bool = False
 
@@ -115,7 +116,7 @@ class FmuModel:
         self.sizes: dict[str, int] = {"t": 1}
         self._taken = {"time"}
         self.variables: list[Variable] = [
-            Variable("time", 0, "independent", "continuous", unit="s")
+            Variable("time", 0, "independent", "continuous", unit="s", text="simulation time")
         ]
         self._list_variables()
         self.plans = self._plans()
@@ -155,38 +156,104 @@ class FmuModel:
         model, step = self.model, self.simulator.compiled
         shown = {name: "output" for name in ("q", "v") if name in self._outputs}
         others = [x for x in step.states if x not in ("t", *self.continuous)]
+        recorded = [xml_text(x) for name in self._records for x in step.record(name).entries]
+        own = {xml_text(x) for x in self._names_before_records()}
+        reserved = {x for x in recorded if x not in own}  # the names that the user asked for
+        self._taken |= reserved
         for name in (*self.continuous, *others):
             state, continuous = step.states[name], name in self.continuous
             self._add(
                 name,
-                state.entries,
+                self._state_entries(name),
                 shown.get(name, "local"),
                 "continuous" if continuous else "discrete",
                 self._first[name],
                 state.units,
+                texts=self._texts(name, state=True),
                 reinit=continuous,
             )
         tau = step.inputs["tau"]
         causality = ["input" if k in self._driven else "hidden" for k in range(model.nv)]
-        self._add("tau", tau.entries, causality, "continuous", tau.first, tau.units)
+        pushed = [
+            f"torque or force on joint {x}, in addition to laws and force elements"
+            for x in tau.labels
+        ]
+        self._add("tau", tau.entries, causality, "continuous", tau.first, tau.units, texts=pushed)
         for name, parameter in step.parameters.items():
             fixed = step.fixed_entries(name).ravel() | (name not in self._shown)
             kind = ["hidden" if x else "parameter" for x in fixed]
-            self._add(name, parameter.entries, kind, "tunable", self._first[name])
+            texts = self._texts(name, state=False)
+            self._add(name, parameter.entries, kind, "tunable", self._first[name], texts=texts)
         self.inputs_end = len(self.variables)
         units = joint_units(model)
         for name in self.continuous:
             first = self.places[name]
             listed = [f"der({x.name})" for x in self.variables[first : first + self.sizes[name]]]
             per = {"q": "der q", "v": "der v"}.get(name, "")
+            texts = [f"time derivative of the {x}" for x in self._texts(name, state=True)]
             self._add(
-                f"der {name}", listed, "local", "continuous", None, units.get(per, ()), of=first
+                f"der {name}",
+                listed,
+                "local",
+                "continuous",
+                None,
+                units.get(per, ()),
+                texts=texts,
+                of=first,
             )
+        self._taken -= reserved
         for name in self._records:
             record = step.record(name)
             listed = map(xml_text, record.entries)
+            # such as the sum of all tau, for tau.<joint> is what the tool adds
             listed = [f"total.{x}" if x in self._taken else x for x in listed]
-            self._add(f"record {name}", listed, "output", "continuous", None, record.units)
+            texts = self._texts(name, state=False)
+            self._add(
+                f"record {name}", listed, "output", "continuous", None, record.units, texts=texts
+            )
+
+    def _names_before_records(self) -> Iterator[str]:
+        """Names that no output may have: those of q, v, tau and parameters."""
+        step = self.simulator.compiled
+        for name in ("q", "v"):
+            yield from step.states[name].entries
+        yield from step.inputs["tau"].entries
+        for parameter in step.parameters.values():
+            yield from parameter.entries
+
+    def _state_entries(self, name: str) -> list[str]:
+        """Names of a state; one that keeps a recorded quantity between samples is "….held"."""
+        step = self.simulator.compiled
+        held = name not in ("q", "v") and name in step.records
+        state = step.states[name]
+        return (replace(state, name=f"{name}.held") if held else state).entries
+
+    def _texts(self, name: str, *, state: bool) -> list[str]:
+        """What every entry of a quantity is."""
+        step = self.simulator.compiled
+        joints = {
+            "q": "generalized coordinate",
+            "v": "generalized velocity",
+            "vdot": "generalized acceleration",
+            "tau": "sum of all torques or forces",
+        }
+        labels = step.states["q"].labels if name == "q" else step.inputs["tau"].labels
+        if name in joints:
+            return [f"{joints[name]} of joint {x}" for x in labels]
+        periods = {n: x.period for x in step.circuit.samplings for n in x.updates}
+        dt = self.simulator.dt
+        every = f", sampled every {periods[name] * dt:g} s" if name in periods else ""
+        law, _, rest = name.partition(".")
+        if name in step.parameters:
+            text = f"parameter {rest} of {law}" if rest else f"parameter {name}"
+            return [text] * step.parameters[name].size
+        if name not in step.records:
+            text = f"state {rest} of {law}{every}" if rest else f"state {name}"
+            return [text] * step.states[name].size
+        text = f"output {rest} of {law}{every}" if rest else name
+        if state:
+            text = f"value of {name} that is held from the last sample or step"
+        return [text] * step.record(name).size
 
     def _add(
         self,
@@ -197,6 +264,7 @@ class FmuModel:
         start: Any,
         units: Sequence[str] = (),
         *,
+        texts: Sequence[str] = (),
         of: int | None = None,
         reinit: bool = False,
     ) -> None:
@@ -212,6 +280,7 @@ class FmuModel:
                     variability,
                     None if numbers is None else float(numbers[i]),
                     units[i] if units else "",
+                    texts[i] if texts else "",
                     derivative=None if of is None else of + i,
                     reinit=reinit,
                 )

@@ -6,7 +6,13 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from phipsi.codegen.c_headers_and_tests import UNTESTED, gpu_kernels, max_work
+from phipsi.codegen.c_headers_and_tests import (
+    UNTESTED,
+    decimal,
+    default_name,
+    gpu_kernels,
+    max_work,
+)
 from phipsi.codegen.exported_module import MARK, ExportedArray, ExportedFunction, Library
 from phipsi.codegen.quoted_texts import markdown
 from phipsi.codegen.reference_numbers import ReferenceResults
@@ -234,9 +240,10 @@ def readme(
     work = [] if lib.static else [f"{number} work[{P}_WORK / sizeof({number}) + 1];"]
     given = ", ".join([*(a.name for a in first.arguments), *([] if lib.static else ["work"])])
     table = [
-        f"| `{f.name}` | {', '.join(a.name for a in f.inputs)} | "
+        f"| `{name}` | {', '.join([*lead, *(a.name for a in f.inputs)])} | "
         f"{', '.join(a.name for a in f.outputs)} | {f.work_bytes} |"
         for f in lib.functions
+        for name, lead in ((f.name, []), *([(f.rollout, ["n"])] if f.rollout else []))
     ]
     flags, libraries = ("-std=c99 -O2 -ffp-contract=off ", " -lm") if row.is_source else ("", "")
     return "\n".join(
@@ -253,14 +260,18 @@ def readme(
             f"`{n}.h` describes every array. Each function returns 0 or a status: "
             f"`{n}_status_text(status)` is its meaning, `{P}_STATUS_BODY(status)` the body.",
             "",
-            "```c",
-            f'#include "{n}.h"',
-            *decls,
-            *work,
-            f"int status = {first.name}({given});",
-            "```",
-            "",
-            f"Functions `…_batch` compute many configurations, {first.lanes} at a time.",
+            *(
+                ["```c", f'#include "{n}.h"', *decls, *work]
+                + [f"int status = {first.name}({given});", "```", ""]
+                if first.dt is None
+                else []
+            ),
+            *_step_example(lib),
+            *(
+                [f"Functions `…_batch` compute many configurations, {first.lanes} at a time."]
+                if first.batch_bytes
+                else []
+            ),
             f"`{n}.hpp` has the same interface with spans (C++20). To test it on the device:",
             "",
             "```sh",
@@ -272,6 +283,54 @@ def readme(
             *_joint_table(lib),
         ]
     )
+
+
+def _step_example(lib: Library) -> list[str]:
+    """A program that takes steps from the initial state, with default parameters."""
+    f = next((f for f in lib.functions if f.dt is not None), None)
+    if f is None or f.dt is None:
+        return []
+    n, P, number = lib.name, lib.prefix, lib.number
+    zero = "{0}"
+    declared, given, missing = list[str](), list[str](), list[str]()
+    for a in f.arguments:
+        first = a.first
+        constant = default_name(lib, a)
+        if a.role == "in" and first and a.name != "tau":
+            given.append(constant)
+            continue
+        given.append(a.name)
+        if first is None and a.role == "in":
+            missing.append(a.name)
+        if first and any(first):
+            listed = ", ".join(decimal(x, "f" if number == "float" else "") for x in first)
+            declared.append(f"  {number} {a.name}[{max(1, a.count)}] = {{{listed}}};")
+        else:
+            note = " /* no default: set it */" if first is None else ""
+            declared.append(f"  {number} {a.name}[{max(1, a.count)}] = {zero};{note}")
+    if not lib.static:
+        declared.append(f"  {number} work[{P}_WORK / sizeof({number}) + 1];")
+        given.append("work")
+    return [
+        f"A step takes {f.dt:g} s (`{P}_DT`), and changes the state in place. `{f.rollout}` takes "
+        f"n steps. The header has the initial state (`{n}_initial_…`) and the default values of "
+        f"parameters (`{n}_default_…`). One second of simulated time:",
+        "",
+        "```c",
+        f'#include "{n}.h"',
+        "",
+        "int main(void) {",
+        *declared,
+        f"  for (int i = 0; i < {max(1, round(1 / f.dt))}; i++) {{",
+        f"    int status = {f.name}({', '.join(given)});",
+        "    if (status) return status;",
+        "  }",
+        "  return 0;",
+        "}",
+        "```",
+        "",
+        *([f"Arrays without default values: {', '.join(missing)}.", ""] if missing else []),
+    ]
 
 
 def notes(lib: Library, test: str, references: Sequence[ReferenceResults | None]) -> list[str]:

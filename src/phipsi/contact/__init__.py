@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = offer(
             "ProblemParts RowPlan check_joint_rows check_overlap contact_axes is_rigid "
             "problem_parts row_coefficients row_impulses slot_materials turns_at_joints weighted"
         ),
+        "contact_shapes": "ground_of",
         "geometry.pair_formulas": "CONVEX REACH Slots slot_geometry",
         "slot_rows": "RowBlocks row_blocks slot_impulses world_impulses",
         "solver.contact_problem": (

@@ -46,6 +46,7 @@ from phipsi.contact.contact_rows import (
     turns_at_joints as turns_at_joints,
     weighted as weighted,
 )
+from phipsi.contact.contact_shapes import ground_of as ground_of
 from phipsi.contact.geometry.pair_formulas import (
     CONVEX as CONVEX,
     REACH as REACH,

@@ -27,7 +27,7 @@ from phipsi.attached import (
     Plane,
     is_surface,
 )
-from phipsi.contact.contact_shapes import all_shapes, near_shapes
+from phipsi.contact.contact_shapes import all_shapes, near_shapes, warn_of_ground
 from phipsi.contact.pair_materials import PairMaterials
 from phipsi.contact.pair_slots import SLOTS, corners_seen, event_slots, is_solid_on_field, slots_of
 from phipsi.core.model import WORLD, WORLD_NAME, Model, Pose, SystemAttachment, Value, floats_of
@@ -241,8 +241,8 @@ class Contacts(SystemAttachment, Value):
             groups.setdefault(pair.group, []).append(pair)
         made = _numbered(pair for group in groups.values() for pair in group)
         self._fill(tree, shapes, made, margin, max_points)
-        if ground and not made:
-            _warn_of_nothing(tree, shapes, meshes)
+        if ground:
+            warn_of_ground(tree, shapes, made, meshes)
 
     def _fill(
         self,
@@ -328,30 +328,6 @@ def _numbered(pairs: Iterable[ContactPair]) -> tuple[ContactPair, ...]:
     for pair in pairs:
         out.append(replace(pair, first=out[-1].first + out[-1].slots if out else 0))
     return tuple(out)
-
-
-def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape], meshes: str) -> None:
-    """Say why nothing touches the ground, unless a warning about unread meshes has said it."""
-    moving = [x.name for x in shapes if x.body != WORLD_NAME]
-    in_file = any(x.role == "collision" and x.kind == "mesh" for x in model.geometry)
-    if meshes == "ignore" and in_file and not moving:
-        return
-    if moving:
-        why = (
-            f"its shapes {', '.join(map(repr, moving[:4]))}{', …' if len(moving) > 4 else ''} are "
-            "excluded by exclude=, pairs=, or their groups and masks, or do not move. Pass the "
-            "pairs that may touch:\n"
-            f"    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
-        )
-    else:
-        body = model.body_names[-1] if model.n_bodies else "body"
-        why = (
-            "no body has a shape, so all bodies fall through it. Add one when the model is built:\n"
-            f'    builder.add_shape("skin", {body!r}, pp.shapes.Sphere(0.1))\n'
-            "or use the collision meshes of its file:\n"
-            '    pp.Contacts(model, ground=True, meshes="hull")'
-        )
-    warn(f"nothing of {model!r} may touch the ground: there are 0 pairs. {why[0].upper()}{why[1:]}")
 
 
 def _again(*parts: Any) -> Contacts:

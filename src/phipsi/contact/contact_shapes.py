@@ -75,6 +75,80 @@ def all_shapes(
     return (*shapes, plane), [*links, WORLD_NAME], [*records, None]
 
 
+def plane_at(shapes: Sequence[BodyShape], X: Pose) -> BodyShape | None:
+    """The plane in the world that is that of the pose, if there is one."""
+    p, n = X.translation, X.rotation[:, 2]
+    for one in shapes:
+        if one.body == WORLD_NAME and isinstance(one.shape, Plane):
+            Y = one.placement
+            same = np.allclose(Y.rotation[:, 2], n, rtol=0, atol=_SAME)
+            if same and abs(n @ (Y.translation - p)) < _SAME:
+                return one
+    return None
+
+
+def ground_of(model: Model) -> str:
+    """The name of the plane z = 0 that the model or its file has already, or ""."""
+    tree = model.model
+    shapes = [*tree.shapes]
+    for record in tree.geometry:
+        if (record.role, record.kind) == ("collision", "plane"):
+            host, X = tree.resolve_point(record.link)
+            if host == WORLD:
+                name = record.name or f"{record.link}_{record.kind}"
+                shapes.append(make_shape(name, WORLD_NAME, Plane(), X @ record.placement))
+    found = plane_at(shapes, Pose())
+    return "" if found is None else found.name
+
+
+def warn_of_ground(
+    model: Model, shapes: Sequence[BodyShape], made: Sequence[Any], meshes: str
+) -> None:
+    """Warn if nothing touches the ground that was added last, or if it lies on another plane."""
+    if not made:
+        _warn_of_nothing(model, shapes, meshes)
+        return
+    *others, ground = shapes
+    other = plane_at(others, ground.placement)
+    if other is None:
+        return
+    on = {name: {x.a.name for x in made if x.b.name == name} for name in (GROUND, other.name)}
+    if on[GROUND] & on[other.name]:
+        flat = np.allclose(ground.placement.matrix, np.eye(4))
+        where = "at z = 0" if flat else "in this place"
+        warn(
+            f"Contacts: the model already has the plane {other.name!r} {where}, and ground= adds a "
+            f"second one: every contact with the floor is counted twice, with half of the force "
+            f"each. Remove ground=, as in  pp.Contacts(model), or exclude the other plane:\n"
+            f"    pp.Contacts(model, ground=…, exclude=[{other.name!r}])"
+        )
+
+
+def _warn_of_nothing(model: Model, shapes: Sequence[BodyShape], meshes: str) -> None:
+    """Say why nothing touches the ground, unless a warning about unread meshes has said it."""
+    moving = [x.name for x in shapes if x.body != WORLD_NAME]
+    in_file = any(x.role == "collision" and x.kind == "mesh" for x in model.geometry)
+    if meshes == "ignore" and in_file and not moving:
+        return
+    if moving:
+        why = (
+            f"its shapes {', '.join(map(repr, moving[:4]))}{', …' if len(moving) > 4 else ''} are "
+            "excluded by exclude=, pairs=, or their groups and masks, or do not move. Pass the "
+            "pairs that may touch:\n"
+            f"    pp.Contacts(model, ground=True, pairs=[({moving[0]!r}, 'ground')])"
+        )
+    else:
+        body = model.body_names[-1] if model.n_bodies else "body"
+        why = (
+            "no body has a shape, so all bodies fall through it. Add one when the model is built:\n"
+            f'    builder.add_shape("skin", {body!r}, pp.shapes.Sphere(0.1))\n'
+            "or use the collision meshes of its file:\n"
+            '    pp.Contacts(model, ground=True, meshes="hull")'
+        )
+    warn(f"nothing of {model!r} may touch the ground: there are 0 pairs. {why[0].upper()}{why[1:]}")
+
+
+_SAME = 1e-6  # m, and as a difference of normals: planes that are one
 _CONCAVE = 0.1  # of the volume of a hull that is not in the mesh: worth a warning
 _COARSE = 1e-3  # m, of a mesh outside its hull of few corners: worth a warning
 _KINDS: dict[str, Callable[[Record], Shape]] = {

@@ -54,7 +54,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
     """Contents of a regular file of at most `max_bytes`, or a FileError."""
     name = os.fspath(path)
     if "\0" in name:
-        raise FileError(repr(name), 1, "", "a file name cannot contain a NUL character.")
+        raise FileError(repr(name), 0, "", "a file name cannot contain a NUL character.")
     try:
         # Non-blocking, so that a named pipe put in place of a file cannot hold us up.
         handle = os.open(
@@ -62,18 +62,18 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
         )
     except OSError as error:
         hint = _nearby(name) if isinstance(error, FileNotFoundError) else ""
-        raise FileError(name, 1, "", f"cannot be opened: {error.strerror}.{hint}") from error
+        raise FileError(name, 0, "", f"cannot be opened: {error.strerror}.{hint}") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise FileError(name, 1, "", f"is {what}; give the path of a robot file.")
+            raise FileError(name, 0, "", f"is {what}; give the path of a robot file.")
         if status.st_size > max_bytes:
             raise FileError(name, 1, "", _too_large(status.st_size, max_bytes))
         with os.fdopen(handle, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
-        raise FileError(name, 1, "", f"cannot be read: {error.strerror}.") from error
+        raise FileError(name, 0, "", f"cannot be read: {error.strerror}.") from error
     finally:
         os.close(handle)
     if len(data) > max_bytes:

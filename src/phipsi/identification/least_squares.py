@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends import real_array
 from phipsi.core.model import Model
-from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown
+from phipsi.errors import ConvergenceError, InputError, SingularMatrixError, shown, warn
 from phipsi.identification.minimal_parameters import BaseParameters
 from phipsi.identification.regressors import inertial_parameters
 from phipsi.support import fields_in_line
@@ -138,7 +138,8 @@ def identify(
         Velocities, accelerations, and joint torques and forces.
     noise : float or array_like, shape (nv,), optional
         Standard deviation of tau. Default: estimated from the residuals of an unweighted fit, one
-        number for every degree of freedom, and again from the weighted one.
+        number for every degree of freedom, and again from the weighted one. Needed where a joint
+        has no actuator: its tau is exactly zero, and smaller parameters always fit zeros better.
 
     Returns
     -------
@@ -149,6 +150,8 @@ def identify(
     ------
     SingularMatrixError
         If the data cannot tell base parameters apart, with their names.
+    InputError
+        If all torques of a joint are zero and `noise` is missing.
 
     Notes
     -----
@@ -177,7 +180,8 @@ def identify(
     nv, nb = base.model.nv, len(base)
     Y, measured = _samples(base, base.regressor(q, v, vdot), real_array("tau", tau))
     if noise is not None:
-        return _solve(base, Y, measured, _deviations(noise, nv))
+        return _checked(_solve(base, Y, measured, _deviations(noise, nv)))
+    _check_actuated(base, Y, measured)
     sigma = np.ones(nv)
     for _ in range(3):
         found = _solve(base, Y, measured, sigma)
@@ -186,7 +190,50 @@ def identify(
         size = np.sqrt(free * np.mean(residual**2, axis=0))
         floor = 1e-12 * np.abs(measured).max(initial=1.0)
         sigma = np.maximum(size, floor)
-    return _solve(base, Y, measured, sigma)
+    return _checked(_solve(base, Y, measured, sigma))
+
+
+def _check_actuated(base: BaseParameters, Y: Array, tau: Array) -> None:
+    """Reject noise estimated at joints whose efforts are zero: zero parameters fit these best."""
+    model = base.model
+    moved = Y.any(axis=(0, 2)) & tau.any()
+    silent = np.flatnonzero(moved & ~tau.any(axis=0))
+    if not len(silent):
+        return
+    names = [
+        name
+        for name, at in zip(model.joint_names, model.v_slices, strict=True)
+        if ((silent >= at.start) & (silent < at.stop)).any()
+    ]
+    joints = f"joint{'s' if len(names) > 1 else ''} {shown(', '.join(map(repr, names)), 200)}"
+    residual = tau - Y @ _solve(base, Y, tau, np.ones(model.nv)).values
+    size = np.maximum(np.sqrt(np.mean(residual**2, axis=0)), 1e-6 * np.abs(tau).max())
+    raise InputError(
+        f"all samples of tau are zero at {joints}, which has no actuator, so the noise there "
+        "cannot be estimated from the residuals: parameters that are too small fit zeros best. "
+        "Pass the standard deviations of all entries of tau, there what the errors of q, v and "
+        "vdot amount to. Those of an unweighted fit are a beginning:\n    "
+        f"identify(base, q, v, vdot, tau, noise=[{', '.join(f'{x:.3g}' for x in size)}])"
+    )
+
+
+def _checked(found: Identification) -> Identification:
+    """The estimate, with a warning if the data do not determine a quarter of the parameters.
+
+    A few that hardly matter are undetermined in most good estimates too.
+    """
+    guess = np.abs(found.base.values())
+    relevant = guess > 1e-9 * guess.max(initial=0.0)  # others may well be zero
+    bad = np.flatnonzero(relevant & (found.relative_deviations > 1))
+    if len(bad) and len(bad) >= np.count_nonzero(relevant) / 4:
+        i = bad[found.relative_deviations[bad].argmax()]
+        warn(
+            f"{len(bad)} of the {len(found.base)} base parameters have standard deviations above "
+            f"100 %, such as {found.values[i]:.3g} ± {found.deviations[i]:.2g} for "
+            f"{shown(found.base.names[i], 100)}: these data do not determine them. "
+            "estimate.table() has all. Use a richer motion, or better velocities and accelerations"
+        )
+    return found
 
 
 def _samples(base: BaseParameters, Y: Array, tau: Array) -> tuple[Array, Array]:

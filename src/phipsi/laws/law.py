@@ -108,9 +108,23 @@ class Law:
                 values[name] = _numbers(value, name, self.place)
         return replace(self, bound={**self.bound, **values})
 
-    def on(self, joints: str | Iterable[str]) -> Law:
-        """The same law for some joints: q, v, tau_given and tau are theirs, in this order."""
-        return replace(self, joints=_names(joints, self.place))
+    def on(self, joints: str | Iterable[str], *more: str) -> Law:
+        """The same law for some joints: q, v, tau_given and tau are theirs, in this order.
+
+        Parameters
+        ----------
+        joints : str or iterable of str
+            Names of joints.
+        *more : str
+            More names: ``law.on("hip", "knee")`` is ``law.on(["hip", "knee"])``.
+
+        Returns
+        -------
+        Law
+            The law for these joints.
+        """
+        first = (joints,) if isinstance(joints, str) else joints
+        return replace(self, joints=_names((*first, *more) if more else joints, self.place))
 
     def at(self, points: Any) -> Law:
         """The same law with forces at a point, or at each of a list of points.

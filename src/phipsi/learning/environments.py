@@ -200,7 +200,15 @@ class VectorEnvironment(_Base):
         for name, value in found.items():
             if name not in state.laws:
                 known = ", ".join(map(repr, ("q", "v", *state.laws)))
-                raise InputError(f"starts returned {name!r}, which is not a state: {known}")
+                hint = ""
+                if name == "parameters" and randomized:
+                    hint = f" Put these beside 'q':  {{'q': q, {randomized[0]!r}: …}}"
+                elif name in sim.parameters:
+                    hint = f" Draw it with  pp.Episodes(…, randomize=({name!r},))"
+                more = f"; randomized: {', '.join(map(repr, randomized))}" if randomized else ""
+                raise InputError(
+                    f"starts returned {name!r}, which is not a state: {known}{more}.{hint}"
+                )
             state.laws[name][...] = as_floats(f"{name!r} of starts", value)
         return state
 

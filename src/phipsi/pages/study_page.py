@@ -6,12 +6,13 @@ import html
 import io
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from phipsi.errors import InputError, shown
+from phipsi.errors import InputError, PhipsiWarning, shown
 from phipsi.pages.html_file import file_words, page_html
 from phipsi.simulation import as_label
 from phipsi.studies import StudyResults, columns_of
@@ -52,14 +53,16 @@ def _page(results: StudyResults, path: Path) -> str:
         f"{d['steps']} steps of {d['dt']:g} s, {shown(d['integrator'], 200)}; "
         f"sampling {shown(d['sampling'], 200)}, seed {d['seed']}"
     )
-    parts = [
-        _estimates(results) if good else "",
-        _histograms(results, "sample.", "Sampled inputs") if good else "",
-        _histograms(results, "", "Results") if good else "",
-        _bands(results) if good else "",
-        _influence(results) if good else "",
-        _failures(results),
-    ]
+    with warnings.catch_warnings():  # the page says itself that runs failed
+        warnings.simplefilter("ignore", PhipsiWarning)
+        parts = [
+            _estimates(results) if good else "",
+            _histograms(results, "sample.", "Sampled inputs") if good else "",
+            _histograms(results, "", "Results") if good else "",
+            _bands(results) if good else "",
+            _influence(results) if good else "",
+            _failures(results),
+        ]
     body = "\n".join(f'<section class="card wide">{part}</section>' for part in parts if part)
     return page_html(title, {"subtitle": head, "body": body})
 
@@ -78,7 +81,8 @@ def _numbers(results: StudyResults, names: list[str]) -> dict[str, Any]:
 def _estimates(results: StudyResults) -> str:
     rows = []
     for label, x in _numbers(results, results.metrics).items():
-        shown_numbers = [float(np.mean(x))]
+        # a run that failed counts as False; it has no number
+        shown_numbers = [float(np.sum(x)) / len(results) if x.dtype == bool else float(np.mean(x))]
         if x.dtype != bool:
             shown_numbers += np.percentile(x, (5, 50, 95)).tolist()
         cells = "".join(f'<td class="number">{v:.4g}</td>' for v in shown_numbers)
@@ -87,7 +91,12 @@ def _estimates(results: StudyResults) -> str:
         return ""
     numbers = "".join(f'<th class="number">{x}' for x in ("mean", "5 %", "median", "95 %"))
     head = f"<tr><th>metric{numbers}</tr>"
-    return f"<h2>Metrics</h2><table>{head}{''.join(rows)}</table>"
+    failed = results.failed.size
+    text = (
+        f"<p>{failed} of {len(results)} runs failed. They count as False in the mean of a boolean "
+        "metric, and are excluded from all other numbers.</p>"
+    )
+    return f"<h2>Metrics</h2>{text if failed else ''}<table>{head}{''.join(rows)}</table>"
 
 
 def _histograms(results: StudyResults, prefix: str, title: str) -> str:

@@ -46,9 +46,14 @@ def _checks(model: Model, seed: int) -> Iterator[Check]:
     problems = [finding for finding in model.diagnosis if finding.is_problem]
     of_inertia = [finding for finding in problems if finding.kind in INERTIA_KINDS]
     meshes = [finding for finding in problems if finding.kind == "mesh"]
-    rest = [finding for finding in problems if finding not in of_inertia and finding not in meshes]
+    inputs = [finding for finding in problems if finding.kind == "actuator"]
+    known = [*of_inertia, *meshes, *inputs]
+    rest = [finding for finding in problems if finding not in known]
     yield Check("the file describes rigid bodies", not of_inertia, _listed(of_inertia, "problem"))
     yield Check("everything that affects the motion was read", not rest, _listed(rest, "problem"))
+    if inputs:
+        detail = f"{_listed(inputs, 'actuator')}\n        their efforts are tau, or laws to add"
+        yield Check("actuators are inputs of a simulation", None, detail)
     if meshes:
         yield Check("meshes outside the package were not opened", None, _listed(meshes, "file"))
     if model.nv == 0:

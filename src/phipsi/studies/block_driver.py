@@ -219,7 +219,9 @@ class _Driver:
                 first = f"{first}, {attempts} times"
             self._folder.quarantined[one.block] = f"{first}\n{log}".rstrip()
             self._save()
-            warn(f"{_shown_runs(self._study, one.block)} are quarantined: {first}")
+            stops = self._failures.stops_with(one)  # then the error says why
+            why = "" if stops else f": {first}"
+            warn(f"{_shown_runs(self._study, one.block)} are quarantined{why}")
         self._failures.note(one)
 
     def _save(self) -> None:
@@ -254,17 +256,24 @@ class _Failures:
         self._ways: set[str] = set()
         self._blocks = self._runs = 0
 
+    def stops_with(self, one: Finished) -> bool:
+        """Whether the study is stopped when this block, which failed, is noted."""
+        runs = self._runs + len(self._study.numbers_of(one.block))
+        everything = self._blocks + 1 == self._study.blocks
+        alike = not self._fine and self._ways <= {one.way}
+        return alike and (everything or runs >= _SYSTEMATIC)
+
     def note(self, one: Finished) -> None:
         """A block has come back."""
         self._fine = self._fine or not one.error
         if self._fine:
             return
+        stops = self.stops_with(one)
         self._ways.add(one.way)
         self._blocks += 1
         self._runs += len(self._study.numbers_of(one.block))
-        everything = self._blocks == self._study.blocks
-        if len(self._ways) == 1 and (everything or self._runs >= _SYSTEMATIC):
-            which = "all" if everything else "the first"
+        if stops:
+            which = "all" if self._blocks == self._study.blocks else "the first"
             raise SimulationError(
                 f"{which} {self._runs} runs of the study fail in the same way, so it was stopped:\n"
                 f"    {one.error.splitlines()[0]}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -283,6 +284,7 @@ def _distribution(name: str, given: Any) -> _Distribution:
 
 
 _WHOLE = ("q", "v", "t")
+_ENTRY = re.compile(r"(.+)\[([^\[\]]+)\]")
 
 
 @final
@@ -315,9 +317,50 @@ class NamedSamples:
         self._shapes = {
             name: () if x is None else np.shape(x) for name, x in simulator.parameters.items()
         }
+        found = {name: self._entry(name) for name in self._names}
+        self._entries = {name: x for name, x in found.items() if x is not None}
         self._bodies: dict[str, int] = {}
         if INERTIA in simulator.parameters:
             self._bodies = {f"mass.{name}": i for i, name in enumerate(model.body_names)}
+
+    def _entry(self, name: str) -> tuple[str, slice] | None:
+        """The parameter and its entries that a name such as "hold.kp[elbow]" means, if any."""
+        found = _ENTRY.fullmatch(name)
+        if found is None or name in self._shapes:
+            return None
+        which, entry = found.groups()
+        model, shape = self._simulator.model, self._shapes.get(which, ())
+        if len(shape) != 1 or self._simulator.parameters[which] is None:
+            return None
+        if entry.isdecimal() and int(entry) < shape[0]:
+            return which, slice(int(entry), int(entry) + 1)
+        if shape == (model.nv,) and entry in model.joint_names:
+            return which, model.v_slice(entry)
+        return None
+
+    def _entry_names(self, which: str) -> str:
+        """What the entries of a parameter are called."""
+        shape, model = self._shapes[which], self._simulator.model
+        if len(shape) != 1 or self._simulator.parameters[which] is None:
+            return "no entries that can be sampled alone"
+        if shape == (model.nv,):
+            return f"entries such as '{which}[{model.joint_names[0]}]'"
+        return f"the entries '{which}[0]' to '{which}[{shape[0] - 1}]'"
+
+    def _with_entries(self, parameters: dict[str, Array], samples: dict[str, Array]) -> None:
+        """Write samples of single entries into parameters (n, *shape)."""
+        for name, (which, rows) in self._entries.items():
+            x = samples[name]
+            n, size = len(x), rows.stop - rows.start
+            if x.shape[1:] not in ((), (size,)):
+                raise InputError(
+                    f"distributions[{name!r}] has shape {x.shape[1:]}, but must have {size} "
+                    f"{'number' if size == 1 else 'numbers'}"
+                )
+            if which not in parameters:
+                nominal = np.asarray(self._simulator.parameters[which], dtype=float)
+                parameters[which] = np.repeat(nominal[None], n, axis=0)
+            parameters[which][:, rows] = x.reshape(n, -1)
 
     def _whole(self, name: str, x: Array) -> Array:
         """One number for all entries of a parameter."""
@@ -331,15 +374,23 @@ class NamedSamples:
         plain = [*_WHOLE, *self._simulator.parameters]
         options = [*plain, *self._joints, *self._bodies]
         for name in self._names:
-            if name not in options:
+            if name not in options and name not in self._entries:
                 joint = self._simulator.model.joint_names[0]
                 listed = ", ".join([*plain, f"q.{joint}, v.{joint} and so on for other joints"])
                 hint = did_you_mean(name, options)
                 mass = name.startswith("mass.") and not self._bodies
+                whole = found.group(1) if (found := _ENTRY.fullmatch(name)) else ""
+                if whole in self._shapes:
+                    hint = f"{whole!r} has {self._entry_names(whole)}."
                 more = " Masses need  pp.Simulator(…, per_trajectory=('inertia',))." if mass else ""
                 raise InputError(
                     f"distributions[{name!r}] is not one of {listed}. {hint}{more} With "
                     "initial_state= samples may have any names"
+                )
+            if name in self._entries and self._entries[name][0] in self._names:
+                raise InputError(
+                    f"distributions has both {self._entries[name][0]!r} and {name!r}, which is a "
+                    "part of it. Remove one of the two"
                 )
             part, _, _ = name.partition(".")
             if name in self._joints and part in self._names:
@@ -359,6 +410,7 @@ class NamedSamples:
         out: dict[str, Any] = {name: x for name, x in self._first.items() if name not in samples}
         out |= {name: x for name, x in samples.items() if name in _WHOLE}
         parameters = {n: self._whole(n, x) for n, x in samples.items() if n in self._shapes}
+        self._with_entries(parameters, samples)
         inertia: Array | None = None
         model = self._simulator.model
         rotors = model.description.added_inertia(model.nv)[0] if model.rotors else None
@@ -383,6 +435,13 @@ class NamedSamples:
                         f"distributions[{name!r}] has shape {x.shape[1:]}, but a mass is one number"
                     )
                 body = self._bodies[name]
+                wrong = ~((x >= 0) & np.isfinite(x))
+                if wrong.any():
+                    raise InputError(
+                        f"the sampled mass of {name.removeprefix('mass.')!r} is "
+                        f"{float(x[wrong][0]):.4g} kg. Choose a distribution of positive numbers, "
+                        "such as scipy.stats.lognorm or truncnorm"
+                    )
                 if not inertia[0, body, 0]:
                     raise InputError(
                         f"distributions[{name!r}]: the body is massless, so its mass cannot be "
@@ -430,7 +489,10 @@ class RareEvent(NamedTuple):
     values: Array
 
     def __repr__(self) -> str:
-        return f"<rare event {self.probability:.3g} ± {100 * self.error:.0f} %, {self.runs} runs>"
+        failed = np.count_nonzero(np.isinf(self.values))
+        beyond = f", {failed} of the {len(self.values)} beyond failed" if failed else ""
+        error = 100 * self.error
+        return f"<rare event {self.probability:.3g} ± {error:.0f} %, {self.runs} runs{beyond}>"
 
 
 def subset_simulation(

@@ -7,6 +7,7 @@ errors name the function, its line and the run.
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from phipsi.errors import InputError, SimulationError, shown
 from phipsi.simulation import Event
 
 Array = NDArray[Any]
+_LINE = re.compile(r"\n +")
+_ROLLOUT = "sim.rollout(…, record="
 _COMPARED = 16  # records at which an event is computed alone and together
 
 
@@ -50,7 +53,9 @@ def called(role: str, function: Callable[..., Any], number: int, call: Callable[
         where = "" if at is None else f", {os.path.basename(at.filename)}:{at.lineno}"
         name = getattr(function, "__qualname__", type(function).__qualname__)
         kind = type(error).__name__
-        text = f"{role} {name!r} raised {kind}: {shown(error, 200)} (run {number}{where})"
+        # what a rollout says about its records is an option of the study here
+        said = _LINE.sub(" ", str(error)).replace(_ROLLOUT, "pp.Study(…, record=")
+        text = f"{role} {name!r} raised {kind}: {shown(said, 200)} (run {number}{where})"
         raise RaisedInFunction(text, f"{role} {name} {kind}{where}") from error
 
 

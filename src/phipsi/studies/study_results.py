@@ -14,9 +14,11 @@ from phipsi.core.model import plain_numbers, whole_number
 from phipsi.errors import (
     InputError,
     ParseError,
+    PhipsiError,
     did_you_mean,
     no_attribute,
     number_of,
+    one_of,
     shown,
     true_or_false,
     warn,
@@ -29,6 +31,10 @@ Values: TypeAlias = "ArrayLike | Callable[[StudyResults], ArrayLike] | str"
 """A number of every run: the name of an array, a function of the results, or the numbers."""
 
 
+_FEW_BLOCKS = 64
+"""Blocks that `repr` reads to count failed runs."""
+
+
 class Estimate(NamedTuple):
     """A mean over runs with its confidence interval, and its convergence.
 
@@ -39,11 +45,15 @@ class Estimate(NamedTuple):
     low, high : float
         Ends of the confidence interval.
     runs : int
-        Number of runs.
+        Number of runs in the mean.
     after : ndarray, shape (k,)
         Numbers of runs.
     history : ndarray, shape (k, 2)
         Means and half widths after these numbers of runs.
+    failed : int
+        Number of runs that failed or could not be started.
+    failed_as : bool, float or None
+        The value that they count as, or None if they are excluded from the mean.
     """
 
     value: float
@@ -52,10 +62,22 @@ class Estimate(NamedTuple):
     runs: int
     after: Array
     history: Array
+    failed: int = 0
+    failed_as: bool | float | None = None
 
     def __repr__(self) -> str:
         low, high = f"{self.low:.4g}", f"{self.high:.4g}"
-        return f"<estimate {self.value:.4g}, {low} to {high}, from {self.runs} runs>"
+        failures = f"; {self.failures}" if self.failed else ""
+        return f"<estimate {self.value:.4g}, {low} to {high}, from {self.runs} runs{failures}>"
+
+    @property
+    def failures(self) -> str:
+        """How many runs failed, and what they count as, or ""."""
+        if not self.failed:
+            return ""
+        if self.failed_as is None:
+            return f"{self.failed} failed and excluded"
+        return f"{self.failed} failed and counted as {self.failed_as}"
 
 
 class SobolIndex(NamedTuple):
@@ -120,7 +142,18 @@ class StudyResults:
         if not self.names:
             return f"<results of none of {self.count} runs>"
         there = "all" if self.complete else f"{len(self)} of"
-        return f"<results of {there} {self.count} runs: {', '.join(self.names)}>"
+        return f"<results of {there} {self.count} runs{self._failures}: {', '.join(self.names)}>"
+
+    @property
+    def _failures(self) -> str:
+        """How many runs failed, for `repr`, unless it costs reading many files."""
+        if "status" not in self._arrays and len(self._blocks) > _FEW_BLOCKS:
+            return ""
+        try:
+            count = self.failed.size
+        except PhipsiError:  # a damaged block: an error when its arrays are used
+            return ""
+        return f", {count} failed" if count else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -202,15 +235,19 @@ class StudyResults:
             return f"could not start: {why}" if status == -1 else why
         return f"failed in step {self['failed_at'][at[0]]}"
 
-    def _good(self, values: Values) -> Array:
-        """Values (n, …) of the runs that went well: by name, by a function, or as they are."""
+    def _of_all(self, values: Values) -> Array:
+        """Values (n, …) of all runs: by name, by a function, or as they are."""
         if isinstance(values, str):
             x = self[values]
         else:
             x = plain_numbers(values(self) if callable(values) else values)
         if x.shape[:1] != (len(self),):
             raise InputError(f"values have shape {x.shape}, but must begin with ({len(self)},)")
-        good = x[self["status"] == 0]
+        return x
+
+    def _good(self, values: Values) -> Array:
+        """Values (n, …) of the runs that went well."""
+        good = self._of_all(values)[self["status"] == 0]
         if not len(good):
             raise InputError(
                 f"all {len(self)} runs failed. results.reason({self['run'][0]}) tells why the "
@@ -227,13 +264,16 @@ class StudyResults:
 
     def _one_each(self, values: Values, what: str) -> Array:
         """One number (n,) of every run that went well."""
-        x = self._good(values)
-        if x.ndim != 1 or x.dtype.kind not in "fiub":
-            raise InputError(
-                f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. Select one "
-                'entry with a function:  lambda r: r["q.final"][:, 0]'
+        return _single(self._good(values), what)
+
+    def _warn_of_failures(self, what: str) -> None:
+        """Say that runs failed, and how that concerns an analysis."""
+        if self.failed.size:
+            warn(
+                f"{self.failed.size} of {len(self)} runs failed and are not {what}. "
+                f"results.failed lists them, results.reason({self.failed[0]}) says why the first "
+                "one did"
             )
-        return x
 
     # ---- analysis -----------------------------------------------------------------------------
 
@@ -259,20 +299,35 @@ class StudyResults:
             )
         if not all(0 <= number_of(p) <= 100 for p in np.ravel(np.array(percentiles, object))):
             raise InputError(f"percentiles={percentiles!r} must be numbers from 0 to 100")
+        self._warn_of_failures("in these percentiles")
         return np.percentile(x, percentiles, axis=0)
 
     def estimate(
         self,
         values: Values,
         confidence: float = 0.95,
+        *,
+        failed: bool | float | str = "warn",
     ) -> Estimate:
-        """Mean of a metric over runs (of runs that went well), with confidence interval.
+        """Mean of a metric over runs, with confidence interval.
 
         For a boolean, such as ``lambda r: r["v.final"][:, 0] < 0.1``, the mean is its probability,
         and the interval is Wilson's; otherwise it is that of the normal distribution. Runs by a
         Sobol sequence or a Latin hypercube scatter less than the interval says.
+
+        Parameters
+        ----------
+        values : str, callable or array_like, shape (n,)
+            Name of an array, a function of the results, or a number for every run.
+        confidence : float, optional
+            Probability that the interval contains the mean.
+        failed : bool, float, "warn", "skip" or "raise", optional
+            What a run that failed or could not be started counts as: True or False for a boolean
+            metric, a number for another one. "skip" excludes these runs: the estimate then holds
+            only under the condition that a run succeeds. "raise" makes them an error. By default
+            they count as False for a boolean, and are excluded for numbers, with a warning.
         """
-        x = self._one_each(values, "an estimate is")
+        x, failures, failed_as = self._with_failed(values, failed)
         if not 0 < number_of(confidence) < 1:
             raise InputError(f"confidence={confidence!r} must be between 0 and 1, such as 0.95")
         z = import_optional("scipy.stats", "an interval", "scipy").norm.ppf(0.5 + confidence / 2)
@@ -291,7 +346,48 @@ class StudyResults:
             middle, half = means, z * spread
         history = np.stack([means, half], axis=1)
         low, high = float(middle[-1]) - float(half[-1]), float(middle[-1]) + float(half[-1])
-        return Estimate(float(means[-1]), low, high, len(x), after, history)
+        return Estimate(float(means[-1]), low, high, len(x), after, history, failures, failed_as)
+
+    def _with_failed(
+        self, values: Values, failed: bool | float | str
+    ) -> tuple[Array, int, bool | float | None]:
+        """Values of the runs in a mean, the number of runs that failed, and what they count as."""
+        if isinstance(failed, str):
+            one_of("failed", failed, ("warn", "skip", "raise"))
+        x, bad = self._of_all(values), self["status"] != 0
+        count, is_bool = int(np.count_nonzero(bad)), x.dtype == bool
+        given = None if isinstance(failed, str) else failed
+        if given is not None and is_bool != isinstance(given, bool | np.bool_):
+            kind, right = ("boolean", "True or False") if is_bool else (f"{x.dtype}", "a number")
+            raise InputError(
+                f'failed={failed!r}, but the metric is {kind}: pass {right}, "skip" or "raise"'
+            )
+        if given is not None and not is_bool and np.isnan(number_of(given)):
+            raise InputError(f'failed={failed!r} must be a number. Exclude runs with "skip"')
+        if count and failed == "raise":
+            first = self.failed[0]
+            raise InputError(
+                f"{count} of {len(self)} runs failed; run {first}: {self.reason(int(first))}. Say "
+                f"what they count as:  results.estimate(…, failed={'False' if is_bool else '0.0'})"
+                ', or exclude them with failed="skip"'
+            )
+        if count and failed == "warn" and is_bool:
+            given = False
+            warn(
+                f"{count} of {len(self)} runs failed and count as False in this estimate. Say what "
+                'they count as:  results.estimate(…, failed=False), or True, or "skip" to '
+                "exclude them"
+            )
+        if given is None or not count:
+            good = self._one_each(values, "an estimate is")
+            if failed == "warn":
+                self._warn_of_failures("in this estimate")
+            return good, count, None
+        if count < len(x):
+            self._one_each(values, "an estimate is")  # rejects NaN of runs that went well
+        filled = _single(x, "an estimate is").astype(bool if is_bool else float)
+        filled[bad] = given
+        return filled, count, bool(given) if is_bool else float(given)
 
     def correlations(self, values: Values) -> dict[str, float]:
         """Spearman's rank correlation of a metric with each sampled parameter, by name.
@@ -300,6 +396,7 @@ class StudyResults:
         """
         stats = import_optional("scipy.stats", "correlations", "scipy")
         y = self._one_each(values, "correlations are")
+        self._warn_of_failures("in these correlations")
         out: dict[str, float] = {}
         for name in self._samples:
             for label, x in _entries(name.removeprefix("sample."), self._good(name)).items():
@@ -310,8 +407,9 @@ class StudyResults:
     def sobol_indices(self, values: Values) -> dict[str, SobolIndex]:
         """Sobol indices of a metric, first-order and total, by name (variance-based sensitivity).
 
-        For a study with ``sampling="saltelli"`` in which all runs went well. First-order: Saltelli
-        et al. (2010), total: Jansen (1999).
+        For a study with ``sampling="saltelli"`` in which all runs went well. With d sampled
+        numbers, ``runs`` = N (d + 2) are N groups of runs; N about 1000 gives standard errors of
+        a few hundredths. First-order: Saltelli et al. (2010), total: Jansen (1999).
         """
         if self.definition["sampling"] != "saltelli":
             raise InputError('Sobol indices need  pp.Study(…, sampling="saltelli")')
@@ -326,8 +424,12 @@ class StudyResults:
             for name in self._samples
             for label in _entries(name.removeprefix("sample."), self[name])
         ]
-        a, b, *mixed = y.astype(float).reshape(-1, len(labels) + 2).T
-        variance = np.var(np.concatenate([a, b]))
+        y = y.astype(float)
+        with np.errstate(invalid="ignore"):  # values may be infinite: rejected below
+            y = y - y.mean()  # a mean that is not zero only adds scatter to the estimates
+        a, b, *mixed = y.reshape(-1, len(labels) + 2).T
+        with np.errstate(invalid="ignore"):
+            variance = np.var(np.concatenate([a, b]))
         if not 0 < variance < np.inf:
             raise InputError(
                 f"the variance of the values is {variance:g}, so there are no Sobol indices"
@@ -337,6 +439,7 @@ class StudyResults:
             alone, total = b * (x - a) / variance, (a - x) ** 2 / (2 * variance)
             errors = (np.std(z) / np.sqrt(len(z)) for z in (alone, total))
             out[label] = SobolIndex(float(alone.mean()), float(total.mean()), *map(float, errors))
+        _warn_of_errors(out, len(a))
         return out
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
@@ -355,11 +458,44 @@ class StudyResults:
                 writer.close()
 
     def worst(self, values: Values, count: int = 10) -> Array:
-        """The numbers of the runs with the largest values, the worst first: for `Study.rerun`."""
+        """The numbers of the runs with the largest values, the worst first: for `Study.rerun`.
+
+        Runs that failed have no value; `failed` lists them, and a warning says how many they are.
+        """
         x = self._one_each(values, "the worst are those")
+        self._warn_of_failures("among the worst here, though they may be worse")
         numbers = self["run"][self["status"] == 0]
         most = whole_number("count", count, 0)
         return numbers[np.argsort(-x.astype(float), kind="stable")[:most]]
+
+
+_LARGEST_ERROR = 0.2
+"""Standard error of a Sobol index from which it says nothing."""
+
+
+def _warn_of_errors(indices: Mapping[str, SobolIndex], groups: int) -> None:
+    """Say which Sobol indices are too uncertain to be used, and how many runs are needed."""
+    errors = {name: max(x.alone_error, x.total_error) for name, x in indices.items()}
+    name = max(errors, key=lambda n: errors[n])
+    if errors[name] <= _LARGEST_ERROR:
+        return
+    wanted = max(1000, groups * (errors[name] / _LARGEST_ERROR) ** 2)
+    power = 1 << math.ceil(math.log2(wanted))
+    warn(
+        f"the Sobol indices of {name!r} have a standard error of {errors[name]:.2f}: {groups} "
+        f"groups of {len(indices) + 2} runs are too few. Use about {power} groups:  "
+        f"pp.Study(…, runs={power * (len(indices) + 2)})"
+    )
+
+
+def _single(x: Array, what: str) -> Array:
+    """One number (n,) of every run, as it is."""
+    if x.ndim != 1 or x.dtype.kind not in "fiub":
+        raise InputError(
+            f"{what} of one number per run, not of {x.dtype} of shape {x.shape}. Select one "
+            'entry with a function:  lambda r: r["q.final"][:, 0]'
+        )
+    return x
 
 
 def _joined(name: str, parts: list[Array]) -> Array:

@@ -263,10 +263,10 @@ class Tracer:
     def _known_only_later(self, *_: Any) -> NoReturn:
         fail(
             "the function needs the number itself, which is known only when it runs",
-            "use np.sin, np.sqrt, np.abs … instead of functions of math, arithmetic instead of "
-            "float(…) or int(…), arrays without dtype=float, np.stack([a, b]) or np.array([a, b]) "
-            "for an array of values, and np.zeros_like(x, shape=(6, 6)) instead of "
-            "np.zeros((6, 6)) for arrays whose entries are assigned",
+            "use np.zeros_like(x, shape=(6, 6)) instead of np.zeros((6, 6)) for arrays whose "
+            "entries are assigned, x being a value of the function; np.stack([a, b]) or "
+            "np.array([a, b]) for an array of values, without dtype=float; np.sin, np.sqrt, "
+            "np.abs … instead of functions of math; arithmetic instead of float(…) or int(…)",
         )
 
     __float__ = __int__ = __index__ = __complex__ = _known_only_later

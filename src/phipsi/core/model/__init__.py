@@ -29,8 +29,8 @@ __getattr__ = offer_within(
     {
         "argument_checks": (
             "all_finite as_floats as_list as_numbers entries_of finite first_not_finite flat_batch "
-            "floats_of is_array is_collection is_list is_mapping is_masked is_tuple kind_of "
-            "plain_numbers surely_numbers whole_number"
+            "flattened floats_of is_array is_collection is_list is_mapping is_masked is_tuple "
+            "kind_of plain_numbers surely_numbers whole_number"
         ),
         "attachments": (
             "Attachment BodyRecords Described Mount Picture Removal SystemAttachment Weld register"

@@ -10,6 +10,7 @@ from phipsi.core.model.argument_checks import (
     finite as finite,
     first_not_finite as first_not_finite,
     flat_batch as flat_batch,
+    flattened as flattened,
     floats_of as floats_of,
     is_array as is_array,
     is_collection as is_collection,

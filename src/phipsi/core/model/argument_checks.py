@@ -134,6 +134,14 @@ def as_list(name: str, value: Any, example: str) -> list[Any]:
         raise InputError(f"{name}={value!r} must be a list, such as {name}={example}") from None
 
 
+def flattened(members: Iterable[Any]) -> tuple[Any, ...]:
+    """The members, with those of lists and tuples among them in their place."""
+    out: list[Any] = []
+    for one in members:
+        out += flattened(one) if type(one) in (list, tuple) else (one,)
+    return tuple(out)
+
+
 def _is_of_other_class(value: object) -> TypeGuard[NDArray[Any]]:
     return type(value) is not np.ndarray and isinstance(value, np.ndarray)
 

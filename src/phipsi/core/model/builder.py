@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from functools import wraps
+from typing import ParamSpec, TypeVar, final
 
 from numpy.typing import ArrayLike
 
@@ -29,6 +30,44 @@ from phipsi.core.model.pose import Pose
 from phipsi.core.model.tree import WORLD_NAME
 from phipsi.core.model.validate import InertiaPolicy, validate
 from phipsi.core.model.weld_fixed_joints import assemble
+from phipsi.errors import InputError
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+_ELSEWHERE = {
+    "friction": (
+        "Dry friction of a joint is a force element of the simulation:\n"
+        "    pp.Simulator(model, [pp.forces.JointFriction({joint!r}, {value})], dt=1e-3)"
+    ),
+    "stiffness": (
+        "The spring of a joint is a force element of the simulation:\n"
+        "    pp.Simulator(model, [pp.forces.JointSpring({joint!r}, {value})], dt=1e-3)"
+    ),
+    "mass": (
+        "The mass is that of its inertia:\n    inertia=pp.SpatialInertia({value}, com_B, moment)"
+    ),
+    "axis": "The axis is that of its joint:\n    joint=pp.joints.Revolute({value})",
+}
+"""Arguments that a body does not have, and where they belong."""
+
+
+def _hinted(method: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """The method; arguments that it does not have are answered with where they belong."""
+
+    @wraps(method)
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Result:
+        found = next((x for x in _ELSEWHERE if x in named), None)
+        if found is not None:
+            body = given[1] if len(given) > 1 else named.get("name", "name")
+            where = {"joint": named.get("joint_name") or body, "value": named[found]}
+            raise InputError(
+                f"add_body has no argument {found}=. {_ELSEWHERE[found].format(**where)}"
+            )
+        return method(*given, **named)
+
+    return call
+
 
 _DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
 
@@ -59,6 +98,7 @@ class ModelBuilder(AttachedDataBuilder):
         self._frames: list[Frame] = []
         self._changes: list[Callable[[Description], Description]] = []
 
+    @_hinted
     def add_body(
         self,
         name: str,

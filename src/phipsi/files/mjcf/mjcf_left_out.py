@@ -7,6 +7,7 @@ that make contacts, limits and constraints soft or act at a distance.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
@@ -114,9 +115,10 @@ class _Notes:
         return _Home(name, 0, 0, _NQ[kinds[place]], _NV[kinds[place]])
 
     def _note(
-        self, who: str, name: str, at: SourceLocation, message: str, instead: str = ""
-    ) -> None:
-        self.robot.note("ignored", who, name, f"{message}{_paste(instead)}", at, True)
+        self, who: str, name: str, at: SourceLocation, message: str, instead: str = "",
+        kind: str = "ignored",
+    ) -> None:  # fmt: skip
+        self.robot.note(kind, who, name, f"{message}{_paste(instead)}", at, True)
 
     # ---------------------------------------------------------------- joints
 
@@ -244,17 +246,19 @@ class _Notes:
         gear = float(m.actuator_gear[k][0])
         scalar = home is not None and _NV[int(m.jnt_type[joint])] == 1
         if home is None or not scalar or not simple or bias not in (_NO_BIAS, _AFFINE_BIAS):
-            self._note(who, name, at, f"{what}. Write its force as a law (pp.law).")
+            message = f"{what}. Write its force as a law (pp.law)."
+            self._note(who, name, at, message, kind="actuator")
         else:
-            terms = [(gear * float(m.actuator_gainprm[k][0]), " * ctrl")]
-            if bias == _AFFINE_BIAS:
-                constant, by_q, by_v = (float(x) for x in m.actuator_biasprm[k][:3])
-                terms += [(gear * constant, ""), (gear**2 * by_q, " * q"), (gear**2 * by_v, " * v")]
-            force = " + ".join(f"{_on(home, c)}{x}" for c, x in terms if c) or "0.0 * ctrl"
-            given = ", ".join([x for x in ("q", "v") if f" * {x}" in force] + ["ctrl"])
+            force = self._actuator_force(k, home)
+            bounds, shared = self._effort_bounds(joint)
+            if bounds and not shared:
+                force = f"np.clip({force}, {bounds})"
+            elif bounds:
+                what += f". MuJoCo limits the sum of the actuators of this joint to {bounds}"
+            used = [x for x in ("q", "v") if re.search(rf"\b{x}\b", force)]
             self._note(
                 who, name, at, f"{what}. Give its effort as tau, or as a law of a Simulator:",
-                _law(given, force, home, ".bind(ctrl=0.0)"),
+                _law(", ".join([*used, "ctrl"]), force, home, ".bind(ctrl=0.0)"), "actuator",
             )  # fmt: skip
         passive = [
             word
@@ -271,6 +275,38 @@ class _Notes:
                 f"its {_listed(passive)} {_is(passive)} not part of the model, which has those of "
                 f"joints. Add {_both(passive)} there{place}:  <joint {written}/>",
             )  # fmt: skip
+
+    def _actuator_force(self, k: int, home: _Home) -> str:
+        """The formula of its effort at the joint, with the limits of control and force."""
+        m, gear = self.m, float(self.m.actuator_gear[k][0])
+        ctrl = "ctrl"
+        if m.actuator_ctrllimited[k]:
+            ctrl = f"np.clip(ctrl, {_range(m.actuator_ctrlrange[k])})"
+        constant, by_q, by_v = (float(x) for x in m.actuator_biasprm[k][:3])
+        if int(m.actuator_biastype[k]) == _NO_BIAS:
+            constant = by_q = by_v = 0.0
+        terms = [
+            (float(m.actuator_gainprm[k][0]), ctrl), (constant, ""),
+            (gear * by_q, "q"), (gear * by_v, "v"),
+        ]  # fmt: skip
+        if not m.actuator_forcelimited[k]:
+            parts = [(gear * c, f" * {x}" if x else "") for c, x in terms if gear * c]
+            return " + ".join(f"{_on(home, c)}{x}" for c, x in parts) or f"0.0 * {ctrl}"
+        place = {"q": f"q[{home.q}]", "v": f"v[{home.v}]"} if home.nv > 1 else {}
+        parts = [f"{c!r}{f' * {place.get(x, x)}' if x else ''}" for c, x in terms if c]
+        force = " + ".join(parts) or f"0.0 * {ctrl}"
+        factor = "" if gear == 1.0 and home.nv == 1 else f"{_on(home, gear)} * "
+        return f"{factor}np.clip({force}, {_range(m.actuator_forcerange[k])})"
+
+    def _effort_bounds(self, joint: int) -> tuple[str, bool]:
+        """The range of what actuators do at a joint ("" for none); whether several share it."""
+        m = self.m
+        if not m.jnt_actfrclimited[joint]:
+            return "", False
+        kinds, at = np.asarray(m.actuator_trntype), np.asarray(m.actuator_trnid)[:, 0]
+        own = np.isin(kinds, _ON_JOINT) & (at == joint)
+        others = ~np.isin(kinds, _ON_JOINT)  # tendons and sites may act on it too
+        return _range(m.jnt_actfrcrange[joint]), bool(own.sum() + others.sum() > 1)
 
     # ---------------------------------------------------------------- bodies
 
@@ -473,6 +509,11 @@ def _on(home: _Home, number: float, count: int = 1) -> str:
         return repr(number)
     own = range(home.v, home.v + count)
     return f"np.array({[number if i in own else 0.0 for i in range(home.nv)]!r})"
+
+
+def _range(bounds: Sequence[float]) -> str:
+    """Limits as arguments of np.clip."""
+    return f"{float(bounds[0])!r}, {float(bounds[1])!r}"
 
 
 def _few(numbers: Sequence[float]) -> str:

@@ -31,7 +31,8 @@ FIELDS = (
     "pair_solimp eq_active0 eq_type eq_data eq_obj1id eq_obj2id eq_solref eq_solimp "
     "tendon_stiffness tendon_damping tendon_frictionloss tendon_limited "
     "actuator_trntype actuator_trnid actuator_dyntype actuator_gaintype actuator_biastype "
-    "actuator_gainprm actuator_biasprm actuator_gear"
+    "actuator_gainprm actuator_biasprm actuator_gear actuator_ctrllimited actuator_ctrlrange "
+    "actuator_forcelimited actuator_forcerange"
 ).split()
 # Arrays that only newer versions of MuJoCo have, by what they belong to; zero in older ones.
 NEWER = {
@@ -63,6 +64,7 @@ FLAGS = {
                "actuator_damping", "actuator_dampingpoly"),
     "gravity": ("gravity", "body_gravcomp"),
     "actuation": (),
+    "clampctrl": ("actuator_ctrllimited",),
     "filterparent": (),
 }  # fmt: skip
 _MEANS = {  # flags that stand for several

@@ -486,6 +486,13 @@ class _EquilibriumSolver:
         free = joint_at(model, model.v_slices, worst)
         if done >= most:
             lines.append(f"More iterations may help:  max_iterations={10 * max(most, 10)}")
+        elif rows and 0 < len(self.chosen["q"]) < len(self.joints):
+            kept = [x for x in self.names if not x.startswith("q[")]
+            listed = ", ".join(f'"{x}"' for x in ("q", *kept))
+            lines.append(
+                "The mechanism has closed loops, in which the joints move together. Solve for all "
+                f"coordinates:\n    unknowns=[{listed}]"
+            )
         elif worst < nv and count < nv + (len(residual) - nv - 3 * rows) and free:
             lines.append(
                 f"There are {count} unknowns for {len(residual) - 3 * rows} equations. Add the "

@@ -19,7 +19,7 @@ from phipsi.core.backends import real_array
 from phipsi.core.model import Model, rates_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.laws import BlockDiagram, Law
-from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.diagram.connect_laws import block_diagram, check_controller_acts
 from phipsi.simulation.integrators.group_calls import lower
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.runs.checks import checked_parameter
@@ -137,22 +137,34 @@ class LawControl:
     It has no memory: laws with states or a rate act in steps.
     """
 
-    def __init__(self, model: Model, law: Law) -> None:
+    def __init__(self, model: Model, law: Law, *, in_contact: bool = False) -> None:
+        if law.rate is not None:
+            raise InputError(_needs_steps(law, in_contact))
         self._acting, self._none = LawLinearization(model, (law,), 1e-3), np.zeros(model.nv)
         self.__qualname__ = law.name
-        if law.rate is not None or self._acting.states:
-            raise InputError(
-                f"the law {law.name!r} is sampled or has states, which simulate does not support "
-                "with this integrator. Use fixed steps:\n"
-                "    pp.simulate(…, integrator='time_stepping', dt=1e-3)    # with contacts\n"
-                f"    pp.Simulator(model, [{law.name}], dt=1e-3)"
-            )
+        if self._acting.states:
+            raise InputError(_needs_steps(law, in_contact))
+        check_controller_acts(law, self._acting.circuit)
         self._at = self._acting.first()
 
     def __call__(self, t: float, q: Array, v: Array) -> Array:
         """The efforts."""
         at = {**self._at, "t": t, "q": q, "v": v, "tau": self._none}
         return self._acting.values(at)[: len(self._none)]
+
+
+def _needs_steps(law: Law, in_contact: bool) -> str:
+    """Why a law is not a controller of a run without fixed steps, and what is."""
+    steps = (
+        f"sim = pp.Simulator(model, [{law.name}], dt=1e-3)\n"
+        "    run = sim.rollout(sim.initial_state(q, v), steps=1000)"
+    )
+    if in_contact:
+        steps = f"pp.simulate(…, controller={law.name}, integrator='time_stepping', dt=1e-3)"
+    return (
+        f"the law {law.name!r} is sampled or has states, which simulate does not support with "
+        f"this integrator. Use fixed steps:\n    {steps}"
+    )
 
 
 @dataclass(frozen=True)
@@ -247,6 +259,8 @@ class ContinuousLaws:
 def _reject_sampled(names: Sequence[str]) -> None:
     raise InputError(
         f"{', '.join(map(repr, names))} changes at samples only, but linearize needs laws in "
-        "continuous time. Pass the laws without rate= and previous(…), and sample the result:\n"
-        "    pp.linearize(…, laws=laws).discrete(dt)"
+        "continuous time. In continuous time a feedback would look stable that is not stable at "
+        "its rate. Linearize the model without it, sample that, and close the loop u = −K x:\n"
+        "    d = pp.linearize(model, q, inputs=[…]).discrete(1 / rate)\n"
+        "    abs(np.linalg.eigvals(d.A - d.B @ K)).max() < 1  # stable at this rate"
     )

@@ -38,6 +38,7 @@ from phipsi.laws import INERTIA, BlockDiagram
 from phipsi.simulation import impacts, integrators
 from phipsi.simulation.compiled.episodes import Episodes, shared_of
 from phipsi.simulation.integrators.graph_steps import step_of
+from phipsi.simulation.integrators.step_calls import column_of
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.integrators.tableaux import METHODS
 from phipsi.simulation.runs.rollout import failure
@@ -223,8 +224,11 @@ class CompiledStep:
         if name in self.parameters:
             return self.parameters[name]
         known = ", ".join(map(repr, self.parameters)) or "none"
-        hint = did_you_mean(str(name), list(self.parameters))
-        raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
+        hint = column_of(name) or did_you_mean(str(name), list(self.parameters), " ")
+        if INERTIA in hint and INERTIA not in self.parameters:
+            hint += f", with  pp.Simulator(…, per_trajectory=({INERTIA!r},))"
+        text = f"{name!r} is not a parameter of this simulator: {known}. {hint}"
+        raise InputError(text.rstrip())
 
     def fixed_entries(self, name: str) -> Array:
         """Which entries of a parameter no run can change, such as the stiffness of rigid stops."""

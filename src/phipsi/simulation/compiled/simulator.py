@@ -14,7 +14,7 @@ from phipsi import contact
 from phipsi.algorithms import chart_of
 from phipsi.core.arrays import Shape, evaluate
 from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
-from phipsi.core.model import Model, as_list, mechanism_of, supports, whole_number
+from phipsi.core.model import Model, as_list, flattened, mechanism_of, supports, whole_number
 from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
@@ -142,7 +142,7 @@ class Simulator:
         self.smoothing = _checked_smoothing(smoothing, whole)
         self.reproducible = true_or_false("reproducible", reproducible)
         several = isinstance(laws, Iterable) and not isinstance(laws, BlockDiagram)
-        self.laws: Any = tuple(laws) if several else laws
+        self.laws: Any = flattened(laws) if several else laws
         own = tuple(as_list("per_trajectory", per_trajectory, "['M']"))
         made: Any = laws
         if not isinstance(laws, BlockDiagram):

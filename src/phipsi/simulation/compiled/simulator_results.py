@@ -186,6 +186,25 @@ class Rollout:
         record = contact.contact_record.ContactRecord
         return record(pairs, self.t, self.q, impulses, sim.dt, proof)
 
+    def plot(self, joints: Any = None, *, index: Any = ()) -> Any:
+        """Plot one trajectory over time: ``rollout.trajectory(index).plot(joints)``.
+
+        Needs matplotlib: ``pip install "phipsi[plot]"``.
+
+        Parameters
+        ----------
+        joints : str or sequence of str, optional
+            Names of the joints to show. Default: all.
+        index : int or tuple of int, optional
+            Index of the trajectory in the batch, as for arrays.
+
+        Returns
+        -------
+        Figure
+            The figure.
+        """
+        return self.trajectory(index).plot(joints)
+
     def trajectory(self, index: Any = ()) -> Trajectory:
         """One trajectory of the rollout as a `Trajectory`, for pages, figures and files.
 

@@ -31,6 +31,7 @@ from phipsi.core.model import (
 from phipsi.core.spatial import ARRAYS, sinc, so3_log, versine
 from phipsi.errors import InputError
 from phipsi.simulation.control.dependent_joints import FollowingJoints, moved_by
+from phipsi.simulation.control.fourier_fit import fitted_series
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.simulation.runs.user_functions import name_of
@@ -310,7 +311,8 @@ class FourierPath:
         Returns
         -------
         FourierPath
-            A path whose v and vdot are the exact derivatives of the fitted coordinates.
+            A path whose v and vdot are the exact derivatives of the fitted coordinates. A warning
+            gives the largest distance from the measured ones if it is not small.
         """
         tree = tree_of(model, cls)
         times, values = real_array("t", t), real_array("q", q)
@@ -324,12 +326,8 @@ class FourierPath:
             raise InputError(
                 f"{len(times)} samples cannot determine {2 * harmonics + 1} coefficients"
             )
-        omega = 2 * np.pi / period * np.arange(1, harmonics + 1)
-        angle = times[:, None] * omega
-        basis = np.hstack([np.ones((len(times), 1)), np.sin(angle), -np.cos(angle)])
-        found = np.linalg.lstsq(basis, values, rcond=None)[0]
-        cosines, sines = (omega[:, None] * part for part in np.split(found[1:], 2))
-        return cls(model, found[0], cosines.T, sines.T, period, independent=independent)
+        center, cosines, sines = fitted_series(tree, times, values, period, harmonics)
+        return cls(model, center, cosines, sines, period, independent=independent)
 
     def __call__(self, t: ArrayLike) -> JointState:
         """Return (q, v, vdot) at the times t."""

@@ -22,8 +22,8 @@ from phipsi.core.arrays import (
     traced_twice,
 )
 from phipsi.core.expressions import Expr
-from phipsi.core.model import Model, as_floats
-from phipsi.errors import LawError, PhipsiError, did_you_mean
+from phipsi.core.model import Model, as_floats, flattened
+from phipsi.errors import InputError, LawError, PhipsiError, did_you_mean
 from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Signal, seeded
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
@@ -49,7 +49,7 @@ def block_diagram(
     (['damp.c'], (2,))
     """
     wiring = DiagramBuilder(mechanism, dt, given)
-    several = laws if isinstance(laws, Iterable) else (laws,)
+    several = flattened(laws) if isinstance(laws, Iterable) else (laws,)
     functions: list[Law] = []
     together: dict[Callable[..., None], list[Any]] = {}
     for one in several:
@@ -130,8 +130,8 @@ class _Laws:
             "initial=0.0))"
         )
 
-    def outputs(self, name: str) -> dict[str, Any]:
-        """What a law returns, by name; traced when it is first asked for."""
+    def outputs(self, name: str, asked: str = "tau") -> dict[str, Any]:
+        """What a law returns, by name; traced when it is first asked for, for one output."""
         if name not in self.laws:
             raise LawError(
                 f"a law reads the output of {name!r}, which is not among the laws of the "
@@ -141,8 +141,8 @@ class _Laws:
             members = " → ".join([*self._open[self._open.index(name) :], name])
             raise LawError(
                 f"the laws {members} read each other's outputs: this is an algebraic loop. Break "
-                "it with the value of the previous step:\n"
-                f"    pp.signals.previous({name!r}, 'tau', initial=0.0)"
+                "it with the value of the previous step, initial= in the shape of the output:\n"
+                f"    {self._broken_loop(name, asked)}"
             )
         if name not in self._done:
             self._open.append(name)
@@ -150,11 +150,19 @@ class _Laws:
             self._open.pop()
         return self._done[name]
 
+    def _broken_loop(self, name: str, asked: str) -> str:
+        """The line for the law that reads the output of one that waits for it."""
+        signal = f"pp.signals.previous({name!r}, {asked!r}, initial=0.0)"
+        reader = self.laws[self._open[-1]]
+        wanted = Signal("output", (name, asked))
+        argument = next((n for n, x in reader.bound.items() if repr(x) == repr(wanted)), None)
+        return signal if argument is None else f"{reader.name}.bind({argument}={signal})"
+
     def output(self, name: str, output: str) -> Any:
         """One output of a law."""
         if self._open:
             self._reads.setdefault(self._open[-1], []).append(name)
-        found = self.outputs(name)
+        found = self.outputs(name, output)
         if output not in found:
             fail(f"the law has no output {output!r}. {did_you_mean(output, found)[:-1]}",
                  place=self.laws[name].place)  # fmt: skip
@@ -272,7 +280,7 @@ class _Laws:
             return expand(node, shape)
         what = {"tau": "efforts"}.get(name, repr(name))
         fail(f"the law returns {what} of shape {node.shape} instead of {shape}",
-             _advice(law, name, self.wiring.model), law.place)  # fmt: skip
+             _advice(law, name, self.wiring.model, node.shape), law.place)  # fmt: skip
 
     def _shape(self, law: Law, name: str) -> Shape | None:
         model = self.wiring.model
@@ -342,6 +350,23 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
     return out
 
 
+def check_controller_acts(law: Law, made: BlockDiagram) -> None:
+    """Reject a law without torques or forces as a controller: it would have no effect."""
+    known = [x.removeprefix(f"{law.name}.") for x in made.records if x.startswith(f"{law.name}.")]
+    if not law.acts:
+        raise InputError(
+            f"controller: {law.name} is silent: its torques are computed but not applied. Pass "
+            "the law itself, without .silent()"
+        )
+    if not {"tau", "force", "wrench", "body_forces"}.intersection(known):
+        raise InputError(
+            f"controller: the law {law.name!r} returns {', '.join(map(repr, known))} but no "
+            "'tau', so it has no effect. Return the torques and forces of the joints, one entry "
+            "per velocity, under that name:\n"
+            "    return {'tau': …}"
+        )
+
+
 def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Whether a law returns the same graphs under the same names."""
     return list(first) == list(second) and all(
@@ -349,10 +374,21 @@ def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     )
 
 
-def _advice(law: Law, name: str, model: Model) -> str:
+def _advice(law: Law, name: str, model: Model, shape: Shape) -> str:
+    if name == "tau" and law.joints:
+        return f"return one entry per velocity of {', '.join(map(repr, law.joints))}"
     if name == "tau":
-        whose = "these joints" if law.joints else f"all joints (nv = {model.nv})"
-        return f"return one entry per velocity of {whose}, or restrict it: {law.name}.on('elbow')"
+        listed = ", ".join(map(repr, model.joint_names[:6]))
+        listed += ", …" if len(model.joint_names) > 6 else ""
+        text = f"return one entry per velocity of all joints (nv = {model.nv}: {listed})"
+        if len(shape) == 1 and 0 < shape[0] < model.nv <= 8:
+            padded = [f"tau[{i}]" if i < shape[0] else "0.0" for i in range(model.nv)]
+            text += f", such as  np.array([{', '.join(padded)}])  with 0 where no actuator is"
+        rates = {n: range(model.nv)[model.joint_rates(n)] for n in model.joint_names}
+        fit = [n for n, x in rates.items() if shape == (len(x),) and len(x) < model.nv]
+        if fit:
+            text += f".\n{law.name}.on({fit[0]!r}) acts on one joint, and reads its q and v only"
+        return text
     if name in OUTPUTS:
         return f"{name} has one shape for all laws of this mechanism"
     return f"the first value of {name!r} determines its shape"

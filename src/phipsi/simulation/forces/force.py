@@ -24,7 +24,7 @@ from phipsi.core.arrays import (
     with_numbers,
 )
 from phipsi.core.compiler import compile
-from phipsi.core.model import Model, floats_of
+from phipsi.core.model import Model, flattened, floats_of
 from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
 from phipsi.laws import JointRows, Law
@@ -181,21 +181,33 @@ def arguments_of(kind: type) -> tuple[str, ...]:
     return tuple(signature(kind).parameters)
 
 
+def _laws_among_forces(given: list[Any]) -> str:
+    """Where the laws in a list of force elements belong."""
+    laws = [x.name for x in given if isinstance(x, Law)]
+    several = len(laws) > 1
+    shown = [x.name if isinstance(x, Law) else f"pp.forces.{x!r}" for x in given]
+    lines = [] if several else [f"pp.simulate(model, q, v, duration, controller={laws[0]})"]
+    lines.append(f"pp.Simulator(model, [{', '.join(shown)}], dt=1e-3)")
+    return (
+        f"forces has {'the laws' if several else 'the law'} {', '.join(map(repr, laws))}, which "
+        f"{'are not force elements' if several else 'is not a force element'}; laws are passed "
+        f"{'' if several else 'as controllers, or '}to a Simulator, for example:\n    "
+        + "\n    ".join(lines)
+    )
+
+
 def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
     """Elements bound to a model, with those of a kind merged; rejects anything else."""
     if isinstance(forces, Force):
         forces = (forces,)
+    forces = [*flattened(forces)]
     kinds: dict[type[Force], list[Force]] = {}
     for element in forces:
         if not isinstance(element, Force):
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
             example = "forces=[pp.forces.JointDamper('elbow', 0.5)]"
             if isinstance(element, Law):
-                hint = "laws are passed as controllers, or to a Simulator"
-                example = (
-                    f"pp.simulate(model, q, v, duration, controller={element.name})\n"
-                    f"    pp.Simulator(model, [{element.name}], dt=1e-3)"
-                )
+                raise InputError(_laws_among_forces(forces))
             raise InputError(
                 f"forces has {element!r}, which is not a force element; {hint}, for example:\n"
                 f"    {example}"

@@ -12,6 +12,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from phipsi import contact
 from phipsi.algorithms import forward, hybrid_form, linearly_implicit, loaded
 from phipsi.core import calculus
 from phipsi.core.arrays import (
@@ -41,6 +42,7 @@ from phipsi.core.operators import (
 )
 from phipsi.core.sweeps import cross
 from phipsi.errors import InputError
+from phipsi.laws import INERTIA
 from phipsi.native import KernelSource
 from phipsi.simulation.integrators.group_calls import lifted
 from phipsi.simulation.integrators.lagrangian import RATES_OF_MOMENTA
@@ -362,6 +364,32 @@ _SIGN = np.ones((6, 6))
 _SIGN[0, 4] = _SIGN[1, 5] = _SIGN[2, 3] = _SIGN[3, 2] = _SIGN[4, 0] = _SIGN[5, 1] = -1.0
 _SIGN[_WHICH == _NONE] = 0.0
 _TIMES = np.bincount(_WHICH.ravel(), minlength=11)[:10]  # how often each of the ten occurs
+
+
+def column_of(name: str) -> str:
+    """Where a quantity is a column of a per-trajectory array, as a sentence; "" if it is none."""
+    columns = contact.contact_rows.COLUMNS
+    if name in ("mass", "masses"):
+        return f"Masses are column 0 of {INERTIA!r} (bodies, 10)"
+    if name in columns:
+        array = contact.contact_rows.MATERIALS
+        return f"{name} is column {columns.index(name)} of {array!r} (slots, {len(columns)})"
+    return ""
+
+
+def check_per_trajectory(names: Sequence[str]) -> None:
+    """Reject columns of quantities, and inertias that are listed twice."""
+    for name in names:
+        if where := column_of(name):
+            more = f":\n    per_trajectory=({INERTIA!r},)"
+            if INERTIA not in where:
+                more = ", which differs between trajectories without per_trajectory="
+            raise InputError(f"per_trajectory={[*names]!r}: there is no {name!r}. {where}{more}")
+    if INERTIA in names and "M" in names:
+        raise InputError(
+            f"per_trajectory={[*names]!r}: the inertias of bodies are listed twice, "
+            f"as {INERTIA!r} and as 'M'. Remove one of them"
+        )
 
 
 def inertias(parameters: Node, n: int) -> Node:

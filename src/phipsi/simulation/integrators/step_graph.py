@@ -40,7 +40,7 @@ from phipsi.core.model import Model, as_list
 from phipsi.core.operators import D, G, H, J, Jr, K_e, Lambda, mass_matrix, phi, pose, v
 from phipsi.errors import InputError
 from phipsi.laws import INERTIA, AlgebraBlock, BlockDiagram
-from phipsi.simulation.integrators.step_calls import ProgramCall, inertias
+from phipsi.simulation.integrators.step_calls import ProgramCall, check_per_trajectory, inertias
 from phipsi.simulation.integrators.stiff_modes import modal_blocks
 
 _OF_SYSTEMS = ("M", "Jr", "gravity")  # that trajectories of systems may have their own of
@@ -138,11 +138,7 @@ class StepGraph:
 
     def _check_given(self, mechanism: Model) -> None:
         """Reject quantities of which a part of the run would not know."""
-        if INERTIA in self._named and "M" in self._named:
-            raise InputError(
-                f"per_trajectory={list(self._named)!r}: the inertias of bodies are listed twice, "
-                f"as {INERTIA!r} and as 'M'. Remove one of them"
-            )
+        check_per_trajectory(self._named)
         unfit, why = [x for x in self._given if x not in _OF_SYSTEMS], ""
         if mechanism.n_rows:
             why = "the loops of a system are closed with the lengths of its model"

@@ -41,8 +41,13 @@ def controller_of(model: Any, given: Any, stepping: bool) -> Controller | None:
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {given!r}."
         )
-    if isinstance(given, Law) and isinstance(model, Model) and not can_be_traced(given):
-        return given if stepping else analysis.law_linearization.LawControl(model.model, given)
+    if isinstance(given, Law) and isinstance(model, Model):
+        plain = can_be_traced(given) and given.rate is None and given.acts
+        if stepping and not plain:
+            return given
+        if not plain:
+            law_control = analysis.law_linearization.LawControl
+            return law_control(model.model, given, in_contact=model.contact_pairs is not None)
     if given is not None:
         check_signature(given, f"controller {name_of(given)!r}", "t", "q", "v")
     return given
