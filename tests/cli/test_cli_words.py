@@ -86,3 +86,13 @@ def test_calls_in_python_stay_as_they_are():
     assert for_the_command_line(line) == line
     assert for_the_command_line("target='foo' is not one of") == "--target foo is not one of"
     assert for_the_command_line("width=3, dt=0.1.") == "width=3, --dt 0.1."
+
+
+def test_an_equation_is_answered_for_the_command_line():
+    with pytest.raises(pp.errors.ParseError) as error:
+        pp.parse("P = M")
+    said = for_the_command_line(str(error.value))
+    assert 'Explain one of its sides; in Python, pp.prove("P = M") decides' in said
+    with pytest.raises(pp.errors.ParseError) as error:
+        pp.parse("W H")
+    assert "pass custom" not in for_the_command_line(str(error.value))

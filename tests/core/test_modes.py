@@ -349,3 +349,8 @@ def test_adjoints_by_dot_products(seed: int):
         left = (compiled(x, model)(q, u) * w).sum()
         right = (u * compiled(x.T, model)(q, w)).sum()
         assert_allclose(left, right, rtol=1e-10, atol=1e-10)
+
+
+def test_explain_names_the_modes_without_a_model():
+    with pytest.raises(InputError, match="'apply', 'dense'"):
+        pp.explain("P", mode="block")

@@ -144,3 +144,24 @@ def test_cells_run_in_order(
     finally:
         if "viewer" in namespace:
             namespace["viewer"].close()
+
+
+def test_the_checks_of_the_algebra_compare_expressions_and_say_what_is_wrong():
+    book = cells(FOLDER / "05-algebra.ipynb")
+    namespace: dict[str, Any] = {}
+    for cell in book:
+        if kind(cell) == "check" or "arm = " in text(cell):
+            run(cell, namespace)
+    check, good = namespace["check_2"], "(I + HφK)(I − HψK) = I"
+    check("φ = I + φ E_φ", good)
+    check("phi = E_phi phi + I", "(I + H phi K) (I - H psi K) = I")
+    for answers, said in [
+        (("E_phi phi = phi E_phi", good), "write phi = I"),
+        (("φ", good), "write two sides"),
+        (("φ = I + φ E_φ", "(I + HφK)(I + HφK)⁻¹ = I"), "without an inverse"),
+        (("φ = I + φ E_φ", "(I + HφK)(I + HψK) = I"), "this is not true"),
+    ]:
+        with pytest.raises(AssertionError, match=said):
+            check(*answers)
+    with pytest.raises(AssertionError, match="at q the energy is 0.37"):
+        namespace["check_1"](pp.parse("v* ℳ v"))

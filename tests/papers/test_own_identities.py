@@ -371,3 +371,62 @@ def test_claims_of_rigid_bodies_fail_with_modes():
         pp.prove(check, modes=True)
     with pytest.raises(InputError, match="True or False"):
         pp.prove(claim, modes=2)
+
+
+# ---- forces in the equations of motion -----------------------------------------------------------
+
+_MOTION = "mass_matrix vdot + H φ (M φ* (a + gravity) + b"
+
+
+@pytest.mark.parametrize("forces", ["", " − f_ext", " + B f0", " + B f0 − f_ext"])
+def test_the_forces_that_a_claim_names_act(forces):
+    assert pp.prove(f"tau = {_MOTION}{forces})")
+    assert pp.prove(f"tau = {_MOTION}{forces})", pp.examples.planar_arm(2))
+    assert not pp.prove(f"tau = {_MOTION}{forces})", any_efforts=True)
+
+
+@pytest.mark.parametrize("forces", [" + f_ext", " − B f0", " − B f0 − f_ext", " + 2 B f0"])
+def test_forces_with_a_wrong_sign_fail_with_numbers(forces):
+    proof = pp.prove(f"tau = {_MOTION}{forces})")
+    assert proof.holds is False and proof.counterexample is not None
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(proof.counterexample.code, {})
+    left, right = map(float, shown.getvalue().split())
+    assert left == pytest.approx(float(proof.counterexample.lhs))
+    assert right == pytest.approx(float(proof.counterexample.rhs)) and left != right
+    assert not pp.prove(f"tau = {_MOTION}{forces})", pp.examples.planar_arm(2))
+
+
+def test_a_derivation_does_not_mix_equations_with_other_forces():
+    free, loaded = f"tau = {_MOTION})", f"tau = {_MOTION} + B f0)"
+    assert pp.prove(free) and pp.prove(loaded)
+    with pytest.raises(InputError, match="does not hold for the tau of this derivation.* f0 acts"):
+        pp.derive(loaded, using=[free])
+    with pytest.raises(InputError, match="neither f0 nor f_ext acts"):
+        pp.derive(free, using=[loaded])
+
+
+# ---- claims in the letters of a paper ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "claim", ["ℳ = H φ M φ* H*", "P = ℰ_ψ P ℰ_ψ* + M", "H G = I", "T = ℳ β̇ + H φ (M φ* a + b)"]
+)
+def test_the_papers_have_no_rotors(claim):
+    proof = pp.prove(claim, notation="SOA")
+    assert proof
+    if "T =" not in claim:
+        assert proof.reason.startswith("as SOA means it: Jr = 0;")
+        assert proof.identity.condition == "Jr = 0"
+        assert pp.prove(claim).holds_if == "Jr = 0"
+    assert not pp.prove(f"{claim} + 1e-9 ({claim.split('=')[0]})", notation="SOA")
+
+
+def test_a_paper_says_nothing_about_a_model_with_rotors():
+    arm = pp.examples.planar_arm(2)
+    geared = arm.with_body("link1", armature=0.1)
+    assert pp.prove("ℳ = H φ M φ* H*", arm, notation="SOA")
+    proof = pp.prove("ℳ = H φ M φ* H*", geared, notation="SOA")
+    assert proof.holds is None and "as SOA means it, it holds for Jr = 0, but joint" in proof.reason
+    assert pp.prove("ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)", geared, notation="SOA")

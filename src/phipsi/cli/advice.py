@@ -14,6 +14,13 @@ _SENTENCES = (
         r"To compute it densely(?:, O\(N³\))?: +(pp\.evaluate_dense\([^)]*\))",
         r"In Python, \1 computes it densely, O(N³)",
     ),
+    (
+        r'this is an equation, and an expression has no "=": (pp\.prove\("[^"\n]*"\)) decides it, '
+        r"pp\.Identity\([^)\n]*\) states it",
+        r'this is an equation, and an expression has no "=". Explain one of its sides; in Python, '
+        r"\1 decides whether it holds",
+    ),
+    (r"\bpass custom=\[\w+\]", "only Python knows those of custom=[…]"),
     (r"trajectory\.save\(path\)", "phipsi simulate FILE --duration 2 -o NAME.npz"),
     (r"output_times=np\.arange\(0, duration, ([^)]*)\)", r"--output-every \1"),
 )

@@ -31,6 +31,7 @@ from phipsi.core.model import (
 from phipsi.core.operators import about_points, as_expression, check_tables, leaves_of
 from phipsi.core.rewrite import Identity
 from phipsi.core.sweeps import (
+    MODES,
     NEEDS_POINTS,
     STANDARD,
     Request,
@@ -42,7 +43,7 @@ from phipsi.core.sweeps import (
     rewrite_request,
     schedule,
 )
-from phipsi.errors import InputError, not_too_deep, true_or_false
+from phipsi.errors import InputError, not_too_deep, one_of, true_or_false
 from phipsi.views import view
 
 if TYPE_CHECKING:
@@ -410,6 +411,8 @@ def _reject_what_needs_a_model(points: Any, plan: bool, mode: str | Sequence[str
         )
     if plan:
         raise InputError("plans are compared on a model: pp.explain(expr, model, plan=True)")
+    for one in [mode] if isinstance(mode, str) else mode:
+        one_of("mode", one, MODES)
     if mode != "apply":
         raise InputError(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"

@@ -43,7 +43,15 @@ from phipsi.core.operators import (
     solution,
     vocabulary,
 )
-from phipsi.errors import InputError, PhipsiError, SpaceError, did_you_mean, one_of, true_or_false
+from phipsi.errors import (
+    InputError,
+    PhipsiError,
+    SpaceError,
+    did_you_mean,
+    is_whole,
+    one_of,
+    true_or_false,
+)
 from phipsi.package_state import only_public
 from phipsi.user_operators.formula_tracing import formula_block
 from phipsi.user_operators.own_blocks import Table
@@ -401,6 +409,12 @@ def riccati(
     D{H; E_φ; M; C + Jr}
     """
     usual = Riccati()
+    if J is not None and not (isinstance(J, Expr) or (is_whole(J) and J == 0)):
+        raise SpaceError(
+            f"riccati(J={J!r}) must be an operator joint rates → joint efforts, or 0. A number "
+            'becomes one by  C = pp.custom.operator("C", "rates -> efforts", 0.1, symmetric=True)  '
+            "and  pp.custom.riccati(J=C)"
+        )
     return Riccati(
         usual.H if H is None else H,
         usual.E if E is None else E,

@@ -107,6 +107,8 @@ def test_derivatives_by_own_vectors_and_scalars():
 
 
 def test_derivatives_through_an_own_family():
+    with pytest.raises(SpaceError, match=r"riccati\(J=0.1\) must be an operator.*riccati\(J=C\)"):
+        pp.custom.riccati(M=W, J=0.1)  # pyright: ignore[reportArgumentType]
     f = pp.custom.riccati(M=M + W, J=C)
     along = np.linspace(-1, 1, TREE.nv)
     moved = pp.compile(pp.diff(f.D.inv, "q", along="dq"), TREE, mode="dense")(Q, along)

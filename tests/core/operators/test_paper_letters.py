@@ -7,7 +7,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.core.operators.papers import LETTERS, NOT_OPERATORS, explain_letter, paper_named
-from phipsi.errors import InputError, ParseError
+from phipsi.errors import InputError, ParseError, SpaceError
 from phipsi.operators import parse
 
 
@@ -165,3 +165,63 @@ def test_the_weight_of_the_shift_is_compiled_and_differentiated():
     along = pp.evaluate_dense(x, tree, q + 1e-30j * tree.qdot(q, u), v).imag / 1e-30
     assert np.allclose(pp.evaluate_dense(pp.diff(x, "q", along="dq"), tree, q, v, dq=u), along)
     assert bool(pp.prove("E_φ = shift Λ_φ", tree)) and not bool(pp.prove("E_φ = Λ_φ shift", tree))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("H Φ L", 'notation="88-11"\\)'),  # MM has Φ, but no L
+        ("A Φ τ̄", "none of these papers has all letters"),
+        ("H φ W φ* H*", "your own operator\\? pass custom=\\[W\\]"),
+        ("Wx H", "your own operator\\? pass custom=\\[Wx\\]"),
+        ("P(k) P", "P = E_ψ P E_ψ\\* \\+ M"),
+        (r"\dot{\mathcal M}", 'pp.diff\\("ℳ", "q", along="v"\\)'),
+        ("HphiMphi", "did you mean H phi M phi\\? Put spaces between ASCII names"),
+    ],
+)
+def test_the_error_of_an_unknown_letter_says_what_to_write(text: str, said: str):
+    with pytest.raises(ParseError, match=said):
+        parse(text)
+
+
+def test_what_the_errors_say_to_write_is_right():
+    assert parse("H Φ L", notation="88-11") and pp.prove("P = E_ψ P E_ψ* + M", notation="SOA")
+    assert parse("φ~ ψ~") == parse("phi~ psi~")
+    assert parse("(I − τ) P", notation="SOA") == parse("(I − π) P")
+    arm, q, v = pp.examples.planar_arm(2), np.array([0.3, 0.4]), np.array([1.0, -2.0])
+    rate = pp.evaluate_dense(pp.diff("ℳ", "q", along="v"), arm, q, v)
+    ahead, behind = (pp.mass_matrix(arm, q + s * 1e-6 * v) for s in (1, -1))
+    assert np.allclose(rate, (ahead - behind) / 2e-6)
+    weight = pp.custom.operator("W", "motions -> forces", 2.0, symmetric=True)
+    assert parse("H φ W φ* H*", custom=[weight])
+    with pytest.raises(ParseError, match='notation="88-11"'):
+        parse("W φ* L", custom=[weight])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(I − τ) P", "SOA's τ = G H is proj"),
+        ("τ P τ*", "SOA's τ = G H is proj"),
+        ("H M v̇", "mass matrix is ℳ"),
+        ("ℳ + M", "mass matrix is ℳ"),
+        ("M⁻¹ τ", "mass matrix is ℳ"),
+        ("phi(q)", "φ, not φ\\(q\\)"),
+    ],
+)
+def test_letters_that_were_meant_otherwise_are_named(text: str, said: str):
+    with pytest.raises(SpaceError, match=said):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["M φ", "H* M", "φ φ*", "ℳ τ", "P + φ"])
+def test_other_spaces_that_do_not_fit_are_no_hint(text: str):
+    with pytest.raises(SpaceError) as error:
+        parse(text)
+    assert "mass matrix is ℳ" not in str(error.value)
+
+
+def test_the_mass_matrix_of_a_paper_is_not_its_inertia():
+    with pytest.raises(SpaceError, match="mass matrix is ℳ"):
+        pp.prove("M = (I + HΦL)D(I + HΦL)^T", notation="88-11")
+    assert pp.prove("ℳ = (I + HΦL)D(I + HΦL)^T", notation="88-11")

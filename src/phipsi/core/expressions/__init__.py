@@ -5,7 +5,7 @@ from phipsi.package_state import offer_within
 __getattr__ = offer_within(
     __name__,
     {
-        "check": ". advice shown signature",
+        "check": ". advice misread shown signature",
         "coefficients": "int_if_whole",
         "functions": (
             "FUNCTIONS OF_MODES OF_RIGID_BODIES cross cross_force dE_trace dH_trace diag diagonal "

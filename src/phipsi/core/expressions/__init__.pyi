@@ -1,7 +1,12 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
 from phipsi.core.expressions import check as check
-from phipsi.core.expressions.check import advice as advice, shown as shown, signature as signature
+from phipsi.core.expressions.check import (
+    advice as advice,
+    misread as misread,
+    shown as shown,
+    signature as signature,
+)
 from phipsi.core.expressions.coefficients import int_if_whole as int_if_whole
 from phipsi.core.expressions.functions import (
     FUNCTIONS as FUNCTIONS,

@@ -49,6 +49,7 @@ def cannot_compose(left: PrintableNode, right: PrintableNode) -> str:
     if left.takes is left.gives is ONE or right.takes is right.gives is ONE:
         fits = [f"{_in_product(left)} * {_in_product(right)}"]
     hint = "\nThese fit:  " + "   or   ".join(dict.fromkeys(fits)) if fits else ""
+    hint = hint or _misread_in_product(left, right)
     return (
         f"cannot compose  {_in_product(left)} @ {_in_product(right)}\n"
         f"{_two_signatures(left, right)}\n"
@@ -67,8 +68,54 @@ def cannot_add(left: PrintableNode, right: PrintableNode) -> str:
     )
     return (
         f"cannot add  {shown(left)}  and  {shown(right)}\n{_two_signatures(left, right)}\n"
-        f"Terms of a sum must take and give the same.{hint}"
+        f"Terms of a sum must take and give the same.{hint}{misread(left, right)}"
     )
+
+
+# ---- letters with another meaning ----------------------------------------------------------------
+
+_JOINT_SPACE = "M is the inertia of the bodies; the joint-space mass matrix is ℳ (mass_matrix)"
+_EFFORT = (
+    "τ is the joint effort; SOA's τ = G H is proj (printed π):  "
+    'pp.parse(text, notation="SOA") reads the letters of SOA'
+)
+
+
+def misread(left: PrintableNode, right: PrintableNode) -> str:
+    """A line for a message on two terms or sides, if one is a letter that was meant otherwise."""
+    for x, other in ((left, right), (right, left)):
+        if _name(x) == "M" and other.gives.index == "joint":
+            return f"\n{_JOINT_SPACE}."
+        if _name(x) == "tau" and other.gives.index == "body":
+            return f"\n{_EFFORT}."
+    return ""
+
+
+def _misread_in_product(left: PrintableNode, right: PrintableNode) -> str:
+    """A line for a message on factors of which one is a letter that was meant otherwise."""
+    before, after = _name(_factors(left)[-1]), _name(_factors(right)[0])
+    if (before == "M" and right.gives.index == "joint") or (
+        after == "M" and left.takes.index == "joint"
+    ):
+        return f"\n{_JOINT_SPACE}."
+    if before == "tau" or (after == "tau" and left.takes.index == "body"):
+        return f"\n{_EFFORT}."
+    if after == "coordinates":
+        return (
+            f"\nOperators are written without their arguments: {shown(left)}, not {shown(left)}(q)."
+        )
+    return ""
+
+
+def _factors(x: PrintableNode) -> Sequence[PrintableNode]:
+    return x.args if x.op is Op.PRODUCT else (x,)
+
+
+def _name(x: PrintableNode) -> str:
+    """The name of a letter, of its adjoint or of its inverse; "" for anything else."""
+    while x.op in (Op.ADJOINT, Op.INVERSE):
+        x = x.args[0]
+    return x.row.name if x.op is Op.LEAF else ""
 
 
 def identity_does_not_fit(x: PrintableNode) -> str:
@@ -77,7 +124,7 @@ def identity_does_not_fit(x: PrintableNode) -> str:
         f"I cannot be added to  {shown(x)}\n    {shown(x)} : {signature(x)}\n"
         f"I maps a space to itself: read as the identity on {x.takes.phrase} it does not give "
         f"{x.gives.phrase}, read as the identity on {x.gives.phrase} it does not take "
-        f"{x.takes.phrase}."
+        f"{x.takes.phrase}." + (f"\n{_EFFORT}." if _name(x) == "tau" else "")
     )
 
 

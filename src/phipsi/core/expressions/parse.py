@@ -47,7 +47,7 @@ class Vocabulary:
     instance: Callable[[str, tuple[Expr, ...]], Expr]
     with_params: Callable[[str, str], Expr]
     incomplete: Mapping[str, str] = field(default_factory=dict[str, str])
-    foreign: Callable[[str], str] = field(default=lambda word: "")
+    foreign: Callable[[str, str, Vocabulary], str] = field(default=lambda word, text, words: "")
     derived: Callable[[str], Function | None] = field(default=lambda word: None)
 
 
@@ -466,15 +466,28 @@ class _ExpressionParser:
 
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])
-        foreign = self.words.foreign(word)
+        foreign = self.words.foreign(word, self.source, self.words)
         if foreign:
             return f"'{word}' is a letter of papers, not of the catalogue: {foreign}"
-        known = [*self.leaves, *self.names.functions]
-        close = get_close_matches(word, known, n=2)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        if not close and len(word) > 1 and all(c in self.leaves for c in word):
-            hint = f"; did you mean {' '.join(word)}?"
-        return f"'{word}' is not an operator of the catalogue{hint}"
+        said = f"'{word}' is not an operator of the catalogue"
+        if parts := self._in_ascii_names(word):
+            return f"{said}; did you mean {' '.join(parts)}? Put spaces between ASCII names"
+        close = get_close_matches(word, [*self.leaves, *self.names.functions], n=2)
+        if close:
+            return f"{said}; did you mean {' or '.join(close)}?"
+        return f"{said}; your own operator? pass custom=[{word}]" if word.isascii() else said
+
+    def _in_ascii_names(self, word: str) -> list[str]:
+        """The fewest names that a word without spaces consists of: H phi of Hphi."""
+        best: list[list[str] | None] = [[]]
+        for end in range(1, len(word) + 1):
+            found = [
+                [*before, word[start:end]]
+                for start in range(end)
+                if (before := best[start]) is not None and word[start:end] in self.leaves
+            ]
+            best.append(min(found, key=len, default=None))
+        return best[-1] or []
 
     def brackets(self) -> str:
         self.take("[")

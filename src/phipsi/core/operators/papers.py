@@ -16,8 +16,9 @@ from dataclasses import replace
 from functools import cache
 from typing import cast
 
-from phipsi.core.expressions import Expr, Vocabulary, letters, parse_with
-from phipsi.errors import InputError, did_you_mean
+from phipsi.core.expressions import Expr, Op, Vocabulary, letters, parse_with
+from phipsi.core.operators.inputs import needs_of
+from phipsi.errors import InputError, PhipsiError, did_you_mean
 
 # fmt: off
 _ALL = {
@@ -119,7 +120,8 @@ NOT_OPERATORS: Mapping[str, str] = {
     "ℍ": "the pick-offs ℍ of MS belong to one joint: cross(H* unit_rate[joint]) here",
     "ℂ": "the Christoffel symbols ℂ of MS belong to three joints; see docs/papers/MS.md",
     "Π": "Π of 88-11 Part II is a matrix of one grasp; pp.System solves for the contact forces",
-    "k": "k is the number of a body; φ(k+1,k) is a block of E_φ, not an operator",
+    "k": "k is the number of a body; φ(k+1,k) is a block of E_φ, not an operator. "
+    "Write the equation of all bodies at once, without numbers: P = E_ψ P E_ψ* + M",
     "z": "z is the state of a filter, the vector that the sweep of ψ carries: write ψ K T'",
 }
 # fmt: on
@@ -168,8 +170,13 @@ def _spellings(letter: str) -> list[str]:
     return out
 
 
-def explain_letter(word: str, base: Vocabulary) -> str:
-    """What an unknown letter of the papers is called here; "" if no paper has it."""
+def explain_letter(
+    word: str, base: Vocabulary, text: str = "", known: Vocabulary | None = None
+) -> str:
+    """What an unknown letter of the papers is called here; "" if no paper has it.
+
+    `text` is what it stands in, with words of `known`; a notation that is suggested reads it.
+    """
     word = letters(word)
     for letter, why in NOT_OPERATORS.items():
         if letters(letter) == word:
@@ -181,10 +188,42 @@ def explain_letter(word: str, base: Vocabulary) -> str:
             found = paper_vocabulary(paper, base).leaves[named[0]]
             meanings.setdefault(_called(found), []).append(paper)
     if not meanings:
+        return _explain_rate(word[:-1], base) if word.endswith("\u0307") else ""  # a dot
+    said = ", ".join(f"in {_listed(papers)} it is {name}" for name, papers in meanings.items())
+    leaves = (known or base).leaves
+    own = {name: x for name, x in leaves.items() if x.op is Op.LEAF and x.row.is_own}
+    using = (paper for papers in meanings.values() for paper in papers)
+    first = next((paper for paper in using if _reads(paper, text, base, own)), "")
+    if first:
+        said += f'; pp.parse(text, notation="{first}") reads the letters of {first}'
+    else:
+        said += "; none of these papers has all letters of this text, so write those of phipsi"
+    return said + (f"; your own operator? pass custom=[{word}]" if word.isascii() else "")
+
+
+def _reads(paper: str, text: str, base: Vocabulary, own: Mapping[str, Expr]) -> bool:
+    """Whether a paper has all letters of a text; the text may still be no expression."""
+    words = paper_vocabulary(paper, base)
+    unknown: list[str] = []
+
+    def foreign(word: str, text: str, words: Vocabulary) -> str:
+        unknown.append(word)
+        return "unknown"
+
+    words = replace(words, leaves={**own, **words.leaves}, foreign=foreign)
+    try:
+        parse_with(text, words)
+    except PhipsiError:
+        pass
+    return not unknown
+
+
+def _explain_rate(stem: str, base: Vocabulary) -> str:
+    """How the time derivative of an operator is written, of those that depend on q only."""
+    found = next((x for name, x in base.leaves.items() if letters(name) == stem), None)
+    if found is None or found.is_vector or not needs_of(found) <= {"q", "inertia"}:
         return ""
-    first = next(iter(meanings.values()))[0]
-    said = ", ".join(f"in {_listed(papers)} it is {text}" for text, papers in meanings.items())
-    return f'{said}; pp.parse(text, notation="{first}") reads the letters of {first}'
+    return f'the time derivative of {found} is  pp.diff("{found}", "q", along="v")'
 
 
 def _called(x: Expr) -> str:

@@ -219,6 +219,8 @@ _INCOMPLETE = {
 _ALIASES = {
     "phi~": "phi_tilde",
     "psi~": "psi_tilde",
+    "φ~": "phi_tilde",
+    "ψ~": "psi_tilde",
     "ϕ": "phi",
     "ℰ_φ": "E_phi",
     "ℰ_ψ": "E_psi",
@@ -237,7 +239,7 @@ VOCABULARY = Vocabulary(
     instance=_instance,
     with_params=_with_params,
     incomplete=_INCOMPLETE,
-    foreign=lambda word: explain_letter(word, VOCABULARY),
+    foreign=lambda word, text, words: explain_letter(word, VOCABULARY, text, words),
 )
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from phipsi.core.expressions import UNKNOWN, Expr, advice, shown, signature, zero
+from phipsi.core.expressions import UNKNOWN, Expr, advice, misread, shown, signature, zero
 from phipsi.core.model import Model
 from phipsi.core.operators import as_expression, leaves_of
 from phipsi.errors import InputError, SpaceError, did_you_mean
@@ -205,6 +205,7 @@ def _two_sides(
         raise SpaceError(
             f"the two sides of an identity are between the same spaces, but here they are\n"
             f"    {shown(left)} : {signature(left)}\n    {shown(right)} : {signature(right)}"
+            f"{misread(left, right)}"
         )
     return left, right
 

@@ -21,7 +21,7 @@ __getattr__ = offer_within(
         "lower": "Lowering",
         "operations": "flops operation",
         "request": (
-            "NEEDS_POINTS LoweredRequest Request Result check_modes check_request fields_of "
+            "MODES NEEDS_POINTS LoweredRequest Request Result check_modes check_request fields_of "
             "for_bodies_of lower_request rewrite_request"
         ),
         "row_elimination": "KeptRows RowElimination Terms",

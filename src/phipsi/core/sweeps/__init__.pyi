@@ -66,6 +66,7 @@ from phipsi.core.sweeps.ir import (
 from phipsi.core.sweeps.lower import Lowering as Lowering
 from phipsi.core.sweeps.operations import flops as flops, operation as operation
 from phipsi.core.sweeps.request import (
+    MODES as MODES,
     NEEDS_POINTS as NEEDS_POINTS,
     LoweredRequest as LoweredRequest,
     Request as Request,

@@ -15,6 +15,7 @@ from phipsi.errors import InputError, is_whole
 from phipsi.papers.derivations.derivation import (
     Derivation,
     DerivationStep,
+    forces_acting,
     holds_on_samples,
 )
 from phipsi.papers.derivations.derivation_search import (
@@ -41,6 +42,7 @@ from phipsi.papers.derivations.named_equations import (
     written_out,
 )
 from phipsi.papers.derivations.normal_form import WordSum, words_of
+from phipsi.papers.proofs.claim_decision import forces_of
 from phipsi.papers.theorems.book_index import equations_named
 from phipsi.papers.theorems.paper_symbols import vocabulary as words_of_tables
 from phipsi.papers.theorems.prove import Proof, prove
@@ -138,7 +140,8 @@ def derive(
             return Derivation(*claim.sides, (), claim.condition, _refuted(failed), title, failed)
     points = [claim.sides[0], *(_parsed(x, words) for x in through), claim.sides[1]]
     for point in points[1:-1]:
-        if not holds_on_samples(claim.sides[0], point, claim.condition):
+        acting = forces_acting(*claim.sides)
+        if not holds_on_samples(claim.sides[0], point, claim.condition, forces=acting):
             raise InputError(
                 f"through=: the expression {point} is not equal to {claim.sides[0]}. Remove it, or "
                 "fix it"
@@ -253,13 +256,29 @@ def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
         for x in found:
             if (own or x not in book()) and not prove(x):
                 raise InputError(f"using=: {x} is false: it fails {prove(x).reason}. Remove it")
+            if own and not _has_same_forces(x, claim):
+                acting = ", ".join(sorted(forces_acting(*claim.sides))) or "neither f0 nor f_ext"
+                raise InputError(
+                    f"using=: {x} does not hold for the tau of this derivation, in whose equations "
+                    f"of motion {acting} acts. Write it with the same forces, or remove it"
+                )
         out += found
     return out
 
 
 def _may_use(x: Identity, claim: Identity) -> bool:
     """Not the claim itself, and not what is in the book a second time with other letters."""
-    return not x.name.endswith("[MM form]") and not _says(x, claim)
+    if x.name.endswith("[MM form]") or _says(x, claim):
+        return False
+    return _has_same_forces(x, claim)
+
+
+def _has_same_forces(x: Identity, claim: Identity) -> bool:
+    """Whether an identity holds for the tau of the claim, in whose equations other forces act."""
+    forces, acting = forces_of(*x.sides), forces_acting(*claim.sides)
+    if forces is None or forces == acting:
+        return True
+    return holds_on_samples(*x.sides, x.condition, forces=acting)
 
 
 # ---- one leg -------------------------------------------------------------------------------------

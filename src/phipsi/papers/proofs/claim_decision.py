@@ -32,6 +32,7 @@ from phipsi.core.operators import (
     definition,
     definition_with_modes,
     family_of,
+    inputs_of,
     own_rows,
     written_nodes,
 )
@@ -40,7 +41,7 @@ from phipsi.errors import InputError, ModelError
 from phipsi.papers.proofs.digits import Digits, agree, long_decimals
 from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.exact_mechanism import ExactMechanism
-from phipsi.papers.proofs.proof_state import INVERSE_DYNAMICS, ProofState, drawing
+from phipsi.papers.proofs.proof_state import FORCES, INVERSE_DYNAMICS, ProofState, drawing
 from phipsi.papers.proofs.residues import field, random_prime
 from phipsi.user_operators import Table
 
@@ -104,6 +105,8 @@ def sides(identity: Identity, state: ProofState) -> tuple[Array, Array]:
         claim = identity.check(state)
         return claim.lhs, claim.rhs
     lhs, rhs = identity.sides
+    forces = forces_of(lhs, rhs)
+    state = state if forces is None else state.with_forces(forces)
     terms = determinants(identity)
     if terms is not None and state.kind is not Digits:
         return _products(terms, state)
@@ -114,6 +117,16 @@ def sides(identity: Identity, state: ProofState) -> tuple[Array, Array]:
     if lhs.is_vector and lhs.gives.index == "body":
         right = state.rigid_rows(right)
     return np.concatenate(left), np.concatenate([right, right])
+
+
+@lru_cache(maxsize=2**12)
+def forces_of(*sides: Expr) -> frozenset[str] | None:
+    """Those of the forces f0 and f_ext that the sides name; None if they do not read tau.
+
+    In a claim tau is the effort of the equations of motion in which these forces act.
+    """
+    names = frozenset(inputs_of(sides))
+    return names & FORCES if "tau" in names else None
 
 
 def determinants(identity: Identity) -> list[tuple[int, Expr]] | None:

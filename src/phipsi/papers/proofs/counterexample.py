@@ -16,6 +16,7 @@ from phipsi.core.model import Model, joints as joint_types
 from phipsi.core.operators import inputs_of
 from phipsi.core.rewrite import Identity
 from phipsi.errors import counted
+from phipsi.papers.proofs.claim_decision import forces_of
 from phipsi.papers.proofs.digits import AGREE, Digits, long_decimals
 from phipsi.papers.proofs.exact_mechanism import ExactMechanism
 from phipsi.papers.proofs.proof_state import ProofState
@@ -129,6 +130,8 @@ def _largest_difference(
     try:
         mechanism = ExactMechanism(sample.model, Digits)
         state = ProofState(mechanism, (0, 0, 2), sample.closures, given)
+        forces = forces_of(*identity.sides)
+        state = state if forces is None else state.with_forces(forces)
         values = (np.asarray(state.dense(x)) for x in identity.sides)
         left, right = (Digits.of(x).view(np.ndarray) for x in values)
     except (np.linalg.LinAlgError, TypeError):

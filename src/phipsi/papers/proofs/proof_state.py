@@ -38,6 +38,8 @@ POINTS = 3
 _KEPT = 2**15  # numbers: of one body-space matrix, in all evaluations that a state keeps
 _ARGUMENTS = INPUT_ORDER
 INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
+FORCES = frozenset({"f0", "f_ext"})
+_TAU, _OF_F0, _OF_F_EXT = parse("tau"), parse("H phi B f0"), parse("H phi f_ext")
 
 
 def drawing(kind: Any, rng: np.random.Generator) -> Draw:
@@ -57,7 +59,7 @@ class ProofState:
     `given` has values of inputs by name, and perhaps points; `hosts` are the bodies that points are
     drawn on, or `points` those of a program, whose frames are drawn with the mechanism. The efforts
     tau are those of the equations of motion for vdot and f0, unless they are given. The forces
-    f_ext are random too, and not in these equations.
+    f_ext are random too, and not in these equations; `with_forces` chooses the forces that act.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class ProofState:
         self.memo: dict[Any, Any] = {}
         self._elsewhere: dict[tuple[tuple[str, bytes], ...], DenseEvaluator] = {}
         self._values = self._with({})  # an expression of tau would be an error so far
+        self._has_own_efforts = "tau" in known
         self.tau = known["tau"] if "tau" in known else self.dense(INVERSE_DYNAMICS)
         self._values.at.arguments["tau"] = self.tau
 
@@ -216,6 +219,23 @@ class ProofState:
         """This state with another value of an operator; for claims that ought to be false."""
         again = copy(self)
         again._values = self._evaluation({}).changed(leaf, value)
+        again._has_own_efforts = self._has_own_efforts or leaf is _TAU
+        return again
+
+    def with_forces(self, names: frozenset[str]) -> ProofState:
+        """This state with the efforts tau for which only these of the forces f0 and f_ext act.
+
+        If tau does not belong to the motion, or its forces were chosen before, nothing changes.
+        """
+        if self._has_own_efforts:
+            return self
+        tau = self.tau
+        if "f0" not in names:
+            tau = tau - self.dense(_OF_F0)
+        if "f_ext" in names:
+            tau = tau - self.dense(_OF_F_EXT)
+        again = self.with_value(_TAU, tau.reshape(-1, 1))
+        again.tau = tau
         return again
 
     def determinant(self, expr: Expr) -> Array:

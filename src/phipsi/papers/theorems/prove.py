@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, cast
@@ -19,6 +19,7 @@ from phipsi.core.operators import (
     check_tables,
     is_about_modes,
     is_of_rigid_bodies,
+    paper_named,
     parse,
     written_nodes,
 )
@@ -45,6 +46,7 @@ from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
 from phipsi.papers.theorems.book_index import all_identities, identity_named
+from phipsi.papers.theorems.paper_symbols import NO_ROTORS
 from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
 from phipsi.user_operators import Formula, with_any_blocks
 
@@ -182,10 +184,12 @@ def prove(
     seed : int, optional
         Seed of the random values. Default: 0.
     notation, custom : optional
-        How a claim is read, as for `parse`.
+        How a claim is read, as for `parse`. The papers have no rotors: if a claim in their letters
+        needs Jr = 0, it is decided with this condition.
     any_efforts : bool, optional
-        Whether tau is arbitrary; otherwise it is the effort of the equations of motion. Only for
-        claims about all mechanisms. Default: False.
+        Whether tau is arbitrary; otherwise it is the effort of the equations of motion, with those
+        of the forces f0 and f_ext that the claim names. Only for claims about all mechanisms.
+        Default: False.
     modes : bool, optional
         Whether mechanisms with flexible bodies are tried, too; they always are for claims with
         operators of modes. Only for claims about all mechanisms. Default: False.
@@ -230,7 +234,9 @@ def prove(
     if not is_whole(seed) or seed < 0:
         raise InputError(f"seed={seed!r} must be a nonnegative integer, such as seed=0")
     any_efforts = true_or_false("any_efforts", any_efforts)
+    paper = ""
     if isinstance(identity, str):
+        paper = paper_named(notation) if "=" in identity else ""
         identity = stated(identity, notation, custom)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
@@ -242,7 +248,8 @@ def prove(
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
         about = _checked_modes(modes, identity)
-        return _everywhere(identity, seed, any_efforts=any_efforts, modes=about)
+        decide = partial(_everywhere, seed=seed, any_efforts=any_efforts, modes=about)
+        return _as_paper_means(paper, identity, decide) if paper else decide(identity)
     if any_efforts:
         raise InputError(
             "any_efforts=True is for claims about all mechanisms. Remove the model:  "
@@ -261,9 +268,24 @@ def prove(
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
     check_tables(identity.expressions, parts(model)[0])
     try:
-        return _decided(identity, model, seed, given, ClaimInputs())
+        proof = _decided(identity, model, seed, given, ClaimInputs())
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
+    rotors = unmet(NO_ROTORS, parts(model)[0])
+    if paper and rotors and not proof:
+        return Proof(identity, None, f"as {paper} means it, {rotors}")
+    return proof
+
+
+def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]) -> Proof:
+    """Decide a claim in the letters of a paper; the papers have no rotors."""
+    meant = decide(replace(identity, condition=NO_ROTORS))
+    if not meant:
+        return meant
+    general = decide(identity, save=False)
+    if general:
+        return general
+    return replace(meant, reason=f"as {paper} means it: {NO_ROTORS}; {meant.reason}")
 
 
 # ---- without a model -----------------------------------------------------------------------------
@@ -271,8 +293,8 @@ def prove(
 
 def _everywhere(
     identity: Identity,
-    seed: int,
     *,
+    seed: int,
     any_efforts: bool = False,
     save: bool = True,
     modes: bool = False,
@@ -280,7 +302,7 @@ def _everywhere(
     """Decide an identity on all kinds of mechanisms that meet its condition."""
     free = _with_any_blocks(identity)
     if free is not identity:
-        general = _everywhere(free, seed, any_efforts=any_efforts, save=False, modes=modes)
+        general = _everywhere(free, seed=seed, any_efforts=any_efforts, save=False, modes=modes)
         if general.holds:
             return replace(general, identity=identity)
     tried = Tried(identity, seed, any_efforts, modes)
