@@ -41,14 +41,11 @@ def only_public(home: str) -> Any:
     return lambda: sorted(module.__all__)
 
 
-def no_attribute(home: str) -> Any:
+def only_hints(home: str) -> Any:
     """The `__getattr__` of a public module that imports its names: what to write instead."""
-    module = sys.modules[home]
 
     def say(name: str) -> Any:
-        text = f"module {home!r} has no attribute {name!r}"
-        text += name_here(name) if name[0] != "_" else ""
-        raise AttributeError(text, name=name, obj=module)
+        raise _not_offered(sys.modules[home], name, name_here)
 
     return say
 
@@ -99,9 +96,7 @@ def _loader(package: str, names: dict[str, tuple[str, str]], hint: Any = None) -
 
     def load(name: str) -> Any:
         if name not in names:
-            text = f"module {package!r} has no attribute {name!r}"
-            text += hint(name) if hint and name[0] != "_" else ""
-            raise AttributeError(text, name=name, obj=home)
+            raise _not_offered(home, name, hint)
         path, inner = names[name]
         path = f"{package}.{path}"
         __import__(path)  # waits where another thread is loading it
@@ -110,6 +105,12 @@ def _loader(package: str, names: dict[str, tuple[str, str]], hint: Any = None) -
         return value
 
     return load
+
+
+def _not_offered(module: Any, name: str, hint: Any) -> AttributeError:
+    text = f"module {module.__name__!r} has no attribute {name!r}"
+    text += hint(name) if hint and name[0] != "_" else ""
+    return AttributeError(text, name=name, obj=module)
 
 
 class _Room(type(sys)):

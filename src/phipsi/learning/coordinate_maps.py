@@ -21,13 +21,9 @@ class CoordinateMaps:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        places = zip(model.joints, model.q_slices, model.v_slices, strict=True)
+        places = list(zip(model.joints, model.q_slices, model.v_slices, strict=True))
         self._curved = [x for x in places if not x[0].is_additive]
-        flat = [
-            (q, v)
-            for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True)
-            if joint.is_additive
-        ]
+        flat = [(q, v) for joint, q, v in places if joint.is_additive]
         self._flat_q, self._flat_v = (
             np.array([i for x in flat for i in range(x[k].start, x[k].stop)], dtype=int)
             for k in range(2)

@@ -23,11 +23,11 @@ from phipsi.molecules.sampling import (
     sample,
     sample_velocities,
 )
-from phipsi.package_state import no_attribute, only_public
+from phipsi.package_state import only_hints, only_public
 
 __all__ = [
     "BOLTZMANN", "ConstantEnergyRun", "Molecule", "OpenMMPotential", "Samples",
     "autocorrelation_time", "fixman_effort", "fixman_potential", "from_openmm", "run", "sample",
     "sample_velocities",
 ]  # fmt: skip
-__getattr__, __dir__ = no_attribute(__name__), only_public(__name__)
+__getattr__, __dir__ = only_hints(__name__), only_public(__name__)

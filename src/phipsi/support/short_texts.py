@@ -55,14 +55,9 @@ def value_in_line(value: Any) -> str:
     """A value in a line: numbers of short arrays, names of functions, without addresses."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    if (
-        hasattr(value, "dtype")
-        and hasattr(value, "tolist")
-        and getattr(value, "size", 0) > _ENTRIES
-    ):
-        return f"<shape {value.shape}>"
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
-        return value_in_line(value.tolist())
+        is_long = getattr(value, "size", 0) > _ENTRIES
+        return f"<shape {value.shape}>" if is_long else value_in_line(value.tolist())
     if isinstance(value, list | tuple):
         inner = ", ".join(map(value_in_line, value))
         if len(inner) > _WIDTH:
