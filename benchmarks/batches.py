@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lanes import choose
+from lanes import choose, in_turns
 
 HERE = Path(__file__).parent
 SETS = {"AVX-512": "8", "AVX2": "4, AVX2"}
@@ -77,16 +77,7 @@ def main() -> None:
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         rows = running[who].stdout.readline().strip().split(";")[1:]  # type: ignore[union-attr]
-    best = {(who, row): float("inf") for who in running for row in rows}
-    for _ in range(rounds):
-        for row in rows:
-            for who, process in running.items():
-                print(row, file=process.stdin, flush=True)
-                seconds = float(process.stdout.readline())  # type: ignore[union-attr]
-                best[who, row] = min(best[who, row], seconds)
-    for process in running.values():
-        process.stdin.close()  # type: ignore[union-attr]
-        process.wait()
+    best = in_turns(running, rows, rounds)
     after = machine()["load before"]
     versions = about["versions"]
     lines = [

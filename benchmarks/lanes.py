@@ -129,6 +129,23 @@ def child(who: str) -> None:
         print(best / (calls if who == PEER else BATCH), flush=True)
 
 
+def in_turns(
+    running: Mapping[str, subprocess.Popen[str]], rows: list[str], rounds: int
+) -> dict[tuple[str, str], float]:
+    """The best seconds of every process and row; the processes take turns, and end."""
+    best = {(who, row): float("inf") for who in running for row in rows}
+    for _ in range(rounds):
+        for row in rows:
+            for who, process in running.items():
+                print(row, file=process.stdin, flush=True)
+                seconds = float(process.stdout.readline())  # type: ignore[union-attr]
+                best[who, row] = min(best[who, row], seconds)
+    for process in running.values():
+        process.stdin.close()  # type: ignore[union-attr]
+        process.wait()
+    return best
+
+
 def main() -> None:
     """Start a process for every width, let them take turns, and write the table."""
     from machine import machine
@@ -143,16 +160,7 @@ def main() -> None:
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert running[who].stdout.readline() == "ready\n", who  # type: ignore[union-attr]
-    best = {(who, row): float("inf") for who in running for row in ROWS}
-    for _ in range(rounds):
-        for row in ROWS:
-            for who, process in running.items():
-                print(row, file=process.stdin, flush=True)
-                seconds = float(process.stdout.readline())  # type: ignore[union-attr]
-                best[who, row] = min(best[who, row], seconds)
-    for process in running.values():
-        process.stdin.close()  # type: ignore[union-attr]
-        process.wait()
+    best = in_turns(running, list(ROWS), rounds)
     heads = " | ".join(f"{w} lanes" for w in widths)
     lines = [
         "# Batches by the number of lanes",
