@@ -13,6 +13,7 @@ from phipsi.core.arrays import Array, called_with_numbers, fail, parameters_by_n
 from phipsi.core.expressions import Expr
 from phipsi.core.model import is_masked
 from phipsi.errors import LawError, did_you_mean, is_real, is_whole
+from phipsi.laws.block_diagram import Range
 from phipsi.laws.signals import Signal
 
 RESERVED = ("t", "q", "v", "tau_given")
@@ -53,6 +54,8 @@ class Law:
         Whether that is one point and not a list.
     acts : bool, optional
         Whether tau and forces act, or are only read and recorded.
+    ranges : dict of str to Range, optional
+        The numbers that arguments may have, by name.
     """
 
     function: Callable[..., Any]
@@ -67,6 +70,7 @@ class Law:
     points: tuple[Any, ...] = ()
     single_point: bool = True
     acts: bool = True
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The function itself."""
@@ -105,7 +109,10 @@ class Law:
                 )
                 fail(f"{name} {what}. {did_you_mean(name, free)[:-1]}", place=self.place)
             if not isinstance(value, (Expr, Signal)):
-                values[name] = _numbers(value, name, self.place)
+                values[name] = array = _numbers(value, name, self.place)
+                allowed = self.ranges.get(name)
+                if allowed is not None and not allowed.holds(array).all():
+                    fail(f"{name}={short(value)} must be {allowed}", place=self.place)
         return replace(self, bound={**self.bound, **values})
 
     def on(self, joints: str | Iterable[str], *more: str) -> Law:

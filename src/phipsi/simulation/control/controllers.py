@@ -101,6 +101,7 @@ class ComputedTorque:
     parameters: ClassVar[Mapping[str, str]] = {
         "kp": "kp", "kd": "kd", "reference": "reference",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("kp", "kd")
 
     def __init__(
         self,
@@ -189,6 +190,7 @@ class PDGravity:
     parameters: ClassVar[Mapping[str, str]] = {
         "kp": "kp", "kd": "kd", "reference": "reference",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("kp", "kd")
 
     def __init__(
         self,
@@ -262,6 +264,7 @@ class Saturated:
     """
 
     parameters: ClassVar[Mapping[str, str]] = {"efforts": "limits", "controller": "controller"}
+    not_negative: ClassVar[tuple[str, ...]] = ("efforts",)
 
     def __init__(
         self, controller: Controller, model: Model, efforts: ArrayLike | None = None

@@ -16,6 +16,7 @@ from phipsi.core.arrays import (
     constant,
     expand,
     fail,
+    not_negative_names,
     parameters_by_name,
     short,
     traced_call,
@@ -24,7 +25,7 @@ from phipsi.core.arrays import (
 from phipsi.core.expressions import Expr
 from phipsi.core.model import Model, as_floats, flattened
 from phipsi.errors import InputError, LawError, PhipsiError, did_you_mean
-from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Signal, seeded
+from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Range, Signal, seeded
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 
@@ -82,7 +83,8 @@ def _of_controller(function: Callable[..., Any]) -> Law:
 
     controller.__wrapped__ = function  # type: ignore[attr-defined]
     name = name if name.isidentifier() else "controller"
-    return Law(controller, name, ("t", "q", "v", *numbers)).bind(**numbers)
+    ranges = dict.fromkeys(not_negative_names(function), Range())
+    return Law(controller, name, ("t", "q", "v", *numbers), ranges=ranges).bind(**numbers)
 
 
 @final
@@ -91,6 +93,7 @@ class _Laws:
 
     def __init__(self, wiring: DiagramBuilder, laws: list[Law]) -> None:
         self.wiring, self.laws = wiring, _by_name(laws)
+        self._given = dict(zip(self.laws, laws, strict=True))
         self._done: dict[str, dict[str, Any]] = {}
         self._open: list[str] = []
         self._previous: list[tuple[str, str, str]] = []
@@ -101,7 +104,7 @@ class _Laws:
         for name in self.laws:
             self.outputs(name)
         for state, name, output in self._previous:
-            node = as_node(self.output(name, output))
+            node = as_node(self._output(name, output))
             known = self.wiring.state_shape(state)
             if node.shape != known:
                 fail(
@@ -154,25 +157,43 @@ class _Laws:
         """The line for the law that reads the output of one that waits for it."""
         signal = f"pp.signals.previous({name!r}, {asked!r}, initial=0.0)"
         reader = self.laws[self._open[-1]]
-        wanted = Signal("output", (name, asked))
-        argument = next((n for n, x in reader.bound.items() if repr(x) == repr(wanted)), None)
+        argument = next((n for n, x in reader.bound.items() if self._is_output(x, name)), None)
         return signal if argument is None else f"{reader.name}.bind({argument}={signal})"
 
-    def output(self, name: str, output: str) -> Any:
+    def _is_output(self, value: Any, name: str) -> bool:
+        """Whether a bound value is an output of a law."""
+        of_law = isinstance(value, Signal) and value.kind == "output"
+        return of_law and self._name(value.of[0]) == name
+
+    def _name(self, law: Any) -> str:
+        """The name in this simulation of a law that is read, itself or by its name."""
+        if isinstance(law, Law):
+            return read_law(law, self._given)
+        name = str(getattr(law, "name", law))
+        same = [n for n, x in self._given.items() if x.name == name]
+        if len(same) > 1:
+            raise LawError(_ambiguous(name, same))
+        return name
+
+    def output(self, law: Any, output: str) -> Any:
         """One output of a law."""
+        name = self._name(law)
         if self._open:
             self._reads.setdefault(self._open[-1], []).append(name)
+        return self._output(name, output)
+
+    def _output(self, name: str, output: str) -> Any:
         found = self.outputs(name, output)
         if output not in found:
             fail(f"the law has no output {output!r}. {did_you_mean(output, found)[:-1]}",
                  place=self.laws[name].place)  # fmt: skip
         return found[output]
 
-    def previous(self, name: str | Signal, *rest: Any) -> Any:
+    def previous(self, law: Any, *rest: Any) -> Any:
         """An output or a signal of the step before, as a state."""
-        if isinstance(name, Signal):
-            return self._previous_signal(name, *rest)
-        output, initial = rest
+        if isinstance(law, Signal):
+            return self._previous_signal(law, *rest)
+        name, (output, initial) = self._name(law), rest
         if name not in self.laws:
             self.outputs(name)  # says what is wrong
         state = f"{name}.{output}.previous"
@@ -269,7 +290,7 @@ class _Laws:
             if isinstance(error, LawError) and self._open[-1:] != [law.name]:
                 raise
             raise LawError(f"{law.place}{name}={short(value)}: {error}") from error
-        return wiring.parameter(f"{law.name}.{name}", value)
+        return wiring.parameter(f"{law.name}.{name}", value, range=law.ranges.get(name))
 
     def _shaped(self, law: Law, name: str, value: Any) -> Node:
         """An output in the shape that it must have."""
@@ -425,6 +446,48 @@ def _period(law: Law, dt: float) -> int:
             law.place,
         )
     return whole
+
+
+def read_law(law: Law, laws: Mapping[str, Law]) -> str:
+    """The name, among the laws of a simulation, of a law that another one reads.
+
+    It is the same object, or what `bind`, `on`, `silent` and the like made of it. A law of the same
+    name that has another function is another law.
+    """
+
+    def derived(x: Law) -> bool:
+        return x.function is law.function and x.bound is law.bound and x.joints == law.joints
+
+    tests: tuple[Callable[[Law], bool], ...] = (
+        lambda x: x is law,
+        lambda x: derived(x) and x.name == law.name,
+        derived,
+        lambda x: x.function is law.function and x.name == law.name,
+        lambda x: x.function is law.function,
+    )
+    for fits in tests:
+        found = [name for name, x in laws.items() if fits(x)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise LawError(_ambiguous(law.name, found))
+    if law.name not in laws:
+        return law.name  # its reader says what is wrong
+    raise LawError(
+        f"the law {law.name!r} that is read is not among the laws of the simulation; the one there "
+        "of this name is another law. Pass the law that is read to the simulation too, or read the "
+        f"other one by its name:\n    pp.signals.output({law.name!r})"
+    )
+
+
+def _ambiguous(name: str, found: Sequence[str]) -> str:
+    listed = ", ".join(map(repr, found))
+    return (
+        f"{len(found)} laws are named {name!r}, and which of them is read is ambiguous (in this "
+        f"simulation they are {listed}). Name them yourself, and read the law that you mean:\n"
+        f"    second = {name}.named('second')\n"
+        "    pp.signals.output(second)"
+    )
 
 
 def _by_name(laws: list[Law]) -> dict[str, Law]:

@@ -271,6 +271,10 @@ def checked_parameter(known: Quantity, value: Any) -> Array:
         raise InputError(
             f"{known.name} is {array[index]} at index {list(index)}; it must be finite{more}"
         )
+    if known.range is not None and not (fine := known.range.holds(array)).all():
+        index = tuple(int(i) for i in np.argwhere(~fine)[0])
+        where = f" at index {list(index)}" if index else ""
+        raise InputError(f"{known.name} is {array[index]}{where}; it must be {known.range}")
     if known.fixed is not None:
         where, why = known.fixed
         changed = where & (array != own)
