@@ -19,6 +19,7 @@ from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
+from phipsi.simulation.compiled.law_decay import check_law_decay
 from phipsi.simulation.compiled.simulator_results import (
     Rollout,
     SimulatorGradient,
@@ -289,6 +290,7 @@ class Simulator:
         if not resolve:
             fix = "sim.initial_state(q, v, resolve_penetration=True)    # moves with the first step"
             self.check_gaps(state, fix)
+        check_law_decay(state)
         return state
 
     def check_gaps(self, state: SimulatorState, fix: str) -> None:

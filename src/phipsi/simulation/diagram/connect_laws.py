@@ -26,6 +26,7 @@ from phipsi.core.expressions import Expr
 from phipsi.core.model import Model, as_floats, flattened
 from phipsi.errors import InputError, LawError, PhipsiError, did_you_mean
 from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Range, Signal, seeded
+from phipsi.simulation.diagram.check_laws import check_acting, check_commands
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 
@@ -116,6 +117,9 @@ class _Laws:
             self.wiring.remember(_period(self.laws[name], self.wiring.dt), state, node)
         for total, members in self.wiring.cycles().items():
             self._reject_cycle(total, members[0])
+        read = {x for several in self._reads.values() for x in several}
+        check_acting(self.laws, self._done, read | {x[1] for x in self._previous})
+        check_commands(self.laws, self._name, lambda x: _places(self.wiring.model, x, "v"))
 
     def _reject_cycle(self, total: str, law: str) -> None:
         """A law changes a total that it reads, itself or through the laws that it reads."""
