@@ -82,7 +82,9 @@ def test_a_state_that_decays_too_fast_is_named_before_it_diverges(integrator):
         if factor < 1:
             state = sim.initial_state()
         else:
-            with pytest.raises(PhipsiWarning, match=r"'drive.i\[0\]' decays.*too long(.|\n)*midpoint"):
+            with pytest.raises(
+                PhipsiWarning, match=r"'drive.i\[0\]' decays.*too long(.|\n)*midpoint"
+            ):
                 sim.initial_state()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PhipsiWarning)
