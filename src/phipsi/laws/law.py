@@ -43,7 +43,7 @@ class Law:
     rate : float, optional
         Samples per second of a sampled law.
     delay : int, optional
-        Its delay, in samples.
+        Delay of all its outputs, records among them, in samples.
     states, discrete : dict of str to ndarray, optional
         First values of continuous and discrete states by name.
     joints : tuple of str, optional
@@ -217,7 +217,7 @@ def law(
     rate : float, optional
         Samples per second; outputs are held in between (zero-order hold). Default: continuous.
     delay : int, optional
-        Delay, in samples.
+        Delay of all outputs, records among them, in samples.
     states, discrete : mapping of str to array_like, optional
         Names and first values of continuous and discrete states.
     joints : str or iterable of str, optional

@@ -62,7 +62,7 @@ def pid(
     rate : float, optional
         Samples per second. Default: continuous.
     delay : int, optional
-        Delay, in samples.
+        Delay of tau and of the record "pid.error", in samples.
     name : str, optional
         Name of the law.
 

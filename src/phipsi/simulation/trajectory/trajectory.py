@@ -175,7 +175,12 @@ class Trajectory:
 
     @cached_property
     def tau(self) -> Array:
-        """Efforts (k, nv) of the controller; of a `Simulator`, all efforts at the joints."""
+        """Efforts (k, nv) of the controller alone; of a `Simulator`, all efforts at the joints.
+
+        Those of a `Simulator` include friction, dampers and springs of its laws. What the actuators
+        give is the record of the controller, such as ``rollout["pid.tau"]``: identification needs
+        that one.
+        """
         return _frozen(self._tau() if callable(self._tau) else self._tau)
 
     @cached_property
