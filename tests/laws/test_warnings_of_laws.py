@@ -33,6 +33,8 @@ def test_torques_under_another_name_have_no_effect(key):
     pp.Simulator(ARM, [law, reader])
     pp.Simulator(ARM, [pp.law(lambda q: {"tau": -q, key: q})])
     pp.Simulator(ARM, [pp.law(lambda q: {"angle": q})])  # a record
+    if key == "u":  # so is this one, beside a controller
+        pp.Simulator(ARM, [law, pp.laws.pid(BOTH, 0.0, 1.0)])
 
 
 @pytest.mark.parametrize("signal", [pp.signals.output, pp.signals.previous])

@@ -109,6 +109,7 @@ class FmuModel:
         self._exchange, self._derivatives = exchange and not self.unfit, derivatives
         self._outputs = self._checked(outputs)
         self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
+        _check_inputs(inputs, simulator)
         self._driven = {int(k) for k in rates_of(self.model, inputs)}
         if inputs is None:  # modes have no drive
             self._driven -= {int(k) for k in modal_rates(self.model)}
@@ -352,6 +353,18 @@ class FmuModel:
     def starts(self) -> Iterator[float]:
         """The first value of every place; 0 for what is calculated."""
         return (x.start or 0.0 for x in self.variables)
+
+
+def _check_inputs(inputs: Sequence[str] | None, simulator: Simulator) -> None:
+    """Inputs are torques and forces at joints; those of laws are parameters."""
+    names = (inputs,) if isinstance(inputs, str) else inputs or ()
+    for name in names:
+        if name in simulator.parameters:
+            raise InputError(
+                f"inputs has {name!r}, which is a parameter of a law. Inputs of an FMU are the "
+                "torques and forces at joints; parameters are tunable parameters of the FMU, which "
+                f"a tool may set at every communication point:\n    parameters=[{name!r}]"
+            )
 
 
 def _check_known(option: str, names: Sequence[str], allowed: Sequence[str]) -> None:

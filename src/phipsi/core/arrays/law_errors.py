@@ -116,12 +116,14 @@ def _place(file: str, line: int, name: str) -> str:
     return f"{Path(file).name}, line {line}, in {name}:{shown}"
 
 
-def place_of(function: Any) -> str:
-    """File and first line of a function."""
+def place_of(function: Any, name: str | None = None) -> str:
+    """File and first line of a function; of one of this library the name that it has for users."""
     function = getattr(function, "__wrapped__", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
         return f"{short(function)}: "
+    if name is not None and is_ours(code.co_filename):
+        return f"{name}: "
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, {code.co_name}: "
 
 

@@ -15,7 +15,7 @@ from phipsi.algorithms import chart_of
 from phipsi.core.arrays import Shape, evaluate
 from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
 from phipsi.core.model import Model, as_list, flattened, mechanism_of, supports, whole_number
-from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
+from phipsi.errors import InputError, answered, no_attribute, one_of, true_or_false, warn
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
@@ -44,7 +44,7 @@ from phipsi.simulation.runs.checks import (
     reject_unfit,
 )
 from phipsi.simulation.runs.rollout import failure
-from phipsi.simulation.runs.rollout_arguments import per_step_efforts
+from phipsi.simulation.runs.rollout_arguments import BY_STEPS, per_step_efforts
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
@@ -142,12 +142,11 @@ class Simulator:
         self.integrator = integrator
         self.smoothing = _checked_smoothing(smoothing, whole)
         self.reproducible = true_or_false("reproducible", reproducible)
-        several = isinstance(laws, Iterable) and not isinstance(laws, BlockDiagram)
+        is_made = isinstance(laws, BlockDiagram)
+        several = isinstance(laws, Iterable) and not is_made
         self.laws: Any = flattened(laws) if several else laws
         own = tuple(as_list("per_trajectory", per_trajectory, "['M']"))
-        made: Any = laws
-        if not isinstance(laws, BlockDiagram):
-            made = block_diagram(whole, self.laws, self.dt, own)
+        made: Any = laws if is_made else block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
             raise InputError(f"episodes={episodes!r} must be pp.Episodes(…) or None")
@@ -389,6 +388,7 @@ class Simulator:
         else:
             state.advance_by(whole_number("steps", steps, 0), whole_number("threads", threads))
 
+    @answered("rollout", BY_STEPS, InputError)
     def rollout(
         self,
         state: SimulatorState,

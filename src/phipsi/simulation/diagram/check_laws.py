@@ -10,8 +10,10 @@ from phipsi.laws import OUTPUTS, Law, Signal
 
 _LIKE_TAU = {
     "tau", "taus", "tau_cmd", "tau_d", "torque", "torques", "joint_torques", "effort", "efforts",
-    "u", "control", "command", "forces", "generalized_forces", "wrenches",
+    "generalized_forces",
 }  # fmt: skip
+_COMMANDS = {"u", "control", "command", "forces", "wrenches"}
+"""Names that records have too: meant as tau where no other law acts."""
 
 
 def check_acting(
@@ -22,15 +24,17 @@ def check_acting(
     **Arguments:** `laws` by name; `outputs`, the names of what each returns; `read`, the names of
     laws that others read.
     """
+    others = [n for n, x in laws.items() if x.acts and any(y in OUTPUTS for y in outputs[n])]
+    like = _LIKE_TAU if others else _LIKE_TAU | _COMMANDS
     for name, law in laws.items():
         known = outputs[name]
         if not law.acts or name in read or any(x in OUTPUTS for x in known):
             continue
-        meant = next((x for x in known if x.lower() in _LIKE_TAU), None)
+        meant = next((x for x in known if x.lower() in like), None)
         if meant is not None:
             warn(
                 f"{law.place}the law {name!r} returns {meant!r} and no 'tau', so it has no effect "
-                "on the motion: the simulation is open loop. Return joint torques and forces as\n"
+                "on the motion: the loop is open. Return joint torques and forces as\n"
                 f"    return {{'tau': …}}\n"
                 f"If {meant!r} is only recorded, pass  {name}.silent()"
             )

@@ -31,14 +31,15 @@ from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 
 def block_diagram(
-    mechanism: Model, laws: Any, dt: float, given: Sequence[str] = ()
+    mechanism: Model, laws: Any, dt: float, given: Sequence[str] = (), *, quiet: bool = False
 ) -> BlockDiagram:
     """All laws of a run, traced once and joined.
 
     **Arguments:** `mechanism`, a model or a system; `laws`, a law, or several: `Law`, force
     elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
     s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and elements
-    then read what the trajectory has, and programs that laws call are those of their model.
+    then read what the trajectory has, and programs that laws call are those of their model;
+    `quiet`, without warnings about laws that hardly do what was meant.
     **Returns:** a `BlockDiagram`. **Raises:** `LawError`, with the line of the law.
 
     >>> import phipsi as pp
@@ -70,7 +71,10 @@ def block_diagram(
     for wire_all, elements in together.items():
         with wiring.records_programs():
             wire_all(elements, wiring)
-    _Laws(wiring, functions).wire()
+    several_laws = _Laws(wiring, functions)
+    several_laws.wire()
+    if not quiet:
+        several_laws.warn()
     return wiring.circuit()
 
 
@@ -86,6 +90,15 @@ def _of_controller(function: Callable[..., Any]) -> Law:
     name = name if name.isidentifier() else "controller"
     ranges = dict.fromkeys(not_negative_names(function), Range())
     return Law(controller, name, ("t", "q", "v", *numbers), ranges=ranges).bind(**numbers)
+
+
+_OTHER_NAMES = {
+    "v": ("qd", "dq", "qdot", "q_dot", "qvel", "vel", "velocity", "velocities", "omega", "dqdt"),
+    "t": ("time", "time_s"),
+    "q": ("qpos", "pos", "position", "positions", "theta", "angle", "angles"),
+    "q and v, two arguments": ("x", "state"),
+}
+"""What users of other libraries call the arguments of a law."""
 
 
 @final
@@ -117,6 +130,9 @@ class _Laws:
             self.wiring.remember(_period(self.laws[name], self.wiring.dt), state, node)
         for total, members in self.wiring.cycles().items():
             self._reject_cycle(total, members[0])
+
+    def warn(self) -> None:
+        """Warn of laws that were accepted, but hardly do what was meant."""
         read = {x for several in self._reads.values() for x in several}
         check_acting(self.laws, self._done, read | {x[1] for x in self._previous})
         check_commands(self.laws, self._name, lambda x: _places(self.wiring.model, x, "v"))
@@ -233,9 +249,17 @@ class _Laws:
 
     def _wired(self, law: Law) -> dict[str, Any]:
         arguments = {name: self._argument(law, name) for name in law.arguments}
-        found = traced_twice(
-            lambda: _traced(law, arguments, self.wiring), _are_alike, law.function, law.place
-        )
+        try:
+            found = traced_twice(
+                lambda: _traced(law, arguments, self.wiring), _are_alike, law.function, law.place
+            )
+        except LawError as error:
+            if not _is_ready(law):
+                raise
+            shapes = ", ".join(f"{n} {np.shape(x)}" for n, x in arguments.items())
+            raise LawError(
+                f"{law.name}, whose arguments have the shapes {shapes}:\n{error}"
+            ) from None
         for name in (*law.states, *law.discrete):
             if name not in found:
                 what = "rate" if name in law.states else "next value"
@@ -248,7 +272,10 @@ class _Laws:
             self.wiring.update(period, updates)
         for name in law.states:
             self.wiring.change(f"{law.name}.{name}", nodes[name])
-        out = {n: x for n, x in nodes.items() if n not in (*law.states, *law.discrete)}
+        states = (*law.states, *law.discrete)
+        for name in states:
+            self.wiring.record(f"{law.name}.{name}", arguments[name].node)
+        out = {n: x for n, x in nodes.items() if n not in states}
         if law.rate is not None:
             out = {
                 name: self.wiring.hold(period, f"{law.name}.{name}", node, law.delay).node
@@ -272,9 +299,12 @@ class _Laws:
             if name in first:
                 return wiring.state(f"{law.name}.{name}", first[name])
         if name not in law.bound:
+            meant = next((x for x, names in _OTHER_NAMES.items() if name in names), None)
+            hint = "" if meant is None else f"the argument {name} is called {meant} here; or "
             fail(
                 f"argument {name!r} is not bound",
                 (
+                    f"{hint}"
                     f"write  {law.name}.bind({name}=…)  with a number, an array, an expression, or "
                     f"one of pp.signals; {', '.join(RESERVED)} are supplied by the simulation"
                 ),
@@ -378,6 +408,7 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
 def check_controller_acts(law: Law, made: BlockDiagram) -> None:
     """Reject a law without torques or forces as a controller: it would have no effect."""
     known = [x.removeprefix(f"{law.name}.") for x in made.records if x.startswith(f"{law.name}.")]
+    known = [x for x in known if x not in (*law.states, *law.discrete)]
     if not law.acts:
         raise InputError(
             f"controller: {law.name} is silent: its torques are computed but not applied. Pass "
@@ -390,6 +421,11 @@ def check_controller_acts(law: Law, made: BlockDiagram) -> None:
             "per velocity, under that name:\n"
             "    return {'tau': …}"
         )
+
+
+def _is_ready(law: Law) -> bool:
+    """Whether the function of a law is one of this library, whose lines are not the user's."""
+    return law.place == f"{law.name}: "
 
 
 def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
@@ -414,6 +450,9 @@ def _advice(law: Law, name: str, model: Model, shape: Shape) -> str:
         if fit:
             text += f".\n{law.name}.on({fit[0]!r}) acts on one joint, and reads its q and v only"
         return text
+    if _is_ready(law) and name in law.states:
+        size = shape[0] if len(shape) == 1 else shape
+        return f"pass  first=np.zeros({size})  to {law.name}, in the shape of what it reads"
     if name in OUTPUTS:
         return f"{name} has one shape for all laws of this mechanism"
     return f"the first value of {name!r} determines its shape"

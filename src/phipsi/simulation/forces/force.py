@@ -189,12 +189,14 @@ def _laws_among_forces(given: list[Any]) -> str:
     laws = [x.name for x in given if isinstance(x, Law)]
     several = len(laws) > 1
     shown = [x.name if isinstance(x, Law) else f"pp.forces.{x!r}" for x in given]
-    lines = [] if several else [f"pp.simulate(model, q, v, duration, controller={laws[0]})"]
+    plain = [x for x in given if isinstance(x, Law) and not (x.rate or x.states or x.discrete)]
+    fits = len(laws) == len(plain) == 1  # simulate has no fixed steps for the others
+    lines = [f"pp.simulate(model, q, v, duration, controller={laws[0]})"] if fits else []
     lines.append(f"pp.Simulator(model, [{', '.join(shown)}], dt=1e-3)")
     return (
         f"forces has {'the laws' if several else 'the law'} {', '.join(map(repr, laws))}, which "
         f"{'are not force elements' if several else 'is not a force element'}; laws are passed "
-        f"{'' if several else 'as controllers, or '}to a Simulator, for example:\n    "
+        f"{'as controllers, or ' if fits else ''}to a Simulator, for example:\n    "
         + "\n    ".join(lines)
     )
 
