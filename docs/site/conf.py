@@ -5,6 +5,7 @@ Nothing is fetched: formulas are drawn by the KaTeX of the workbench, fonts are 
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,32 @@ def draw_formula(self: Any, node: nodes.Node) -> None:
     raise nodes.SkipNode
 
 
+NUMBER = re.compile(r"([−-]?\d[\d.]*e[−-]\d+|\d{4}-\d\d-\d\d|[−-]?\d[\d.,]* %)")
+PARTS = re.compile(r"(?<=[/_.:,(])(?=\w)")
+LONG = 40  # characters of code that widen a table
+
+
+def keep_numbers(app: Any, doctree: nodes.document, page: str) -> None:
+    """Break no line inside a number or a date; break long code in tables after a slash or point."""
+    for text in list(doctree.findall(nodes.Text)):
+        literal = isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement)
+        parts = NUMBER.split(text.astext())
+        if len(parts) > 1 and not literal and not isinstance(text.parent, nodes.raw):
+            new = [nodes.inline(x, x, classes=["number"]) if i % 2 else nodes.Text(x)
+                   for i, x in enumerate(parts) if x]  # fmt: skip
+            text.parent.replace(text, new)
+    for entry in doctree.findall(nodes.entry):
+        for code in entry.findall(nodes.literal):
+            if max(map(len, code.astext().split()), default=0) > LONG:
+                first, *rest = PARTS.split(code.astext())
+                code.clear()
+                code += nodes.Text(first)
+                for word in rest:
+                    code += [nodes.raw("", "<wbr>", format="html"), nodes.Text(word)]
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Register the renderer of formulas."""
+    """Register the renderer of formulas, and what keeps numbers together."""
+    app.connect("doctree-resolved", keep_numbers)
     app.add_html_math_renderer("katex", (draw_formula, None), (draw_formula, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
