@@ -51,9 +51,9 @@ def draw_formula(self: Any, node: nodes.Node) -> None:
     raise nodes.SkipNode
 
 
-NUMBER = re.compile(r"([−-]?\d[\d.]*e[−-]\d+|\d{4}-\d\d-\d\d|[−-]?\d[\d.,]* %)")
+NUMBER = re.compile(r"([−-]?\d[\d.]*e[−-]\d+|\d{4}-\d\d-\d\d|\b88-11|[−-]?\d[\d.,]* %)")
 PARTS = re.compile(r"(?<=[/_.:,(])(?=\w)")
-LONG = 40  # characters of code that widen a table
+LONG, SHORT = 40, 14  # characters of code that widen a table; that are in the way on a phone
 
 
 def keep_numbers(app: Any, doctree: nodes.document, page: str) -> None:
@@ -65,14 +65,19 @@ def keep_numbers(app: Any, doctree: nodes.document, page: str) -> None:
             new = [nodes.inline(x, x, classes=["number"]) if i % 2 else nodes.Text(x)
                    for i, x in enumerate(parts) if x]  # fmt: skip
             text.parent.replace(text, new)
+    for image in doctree.findall(nodes.image):
+        if "/plots/" in f"/{image['uri']}":
+            image["classes"].append("plot")
     for entry in doctree.findall(nodes.entry):
         for code in entry.findall(nodes.literal):
-            if max(map(len, code.astext().split()), default=0) > LONG:
+            size = max(map(len, code.astext().split()), default=0)
+            if size > SHORT:
+                gap = "<wbr>" if size > LONG else '<wbr class="phone">'
                 first, *rest = PARTS.split(code.astext())
                 code.clear()
                 code += nodes.Text(first)
                 for word in rest:
-                    code += [nodes.raw("", "<wbr>", format="html"), nodes.Text(word)]
+                    code += [nodes.raw("", gap, format="html"), nodes.Text(word)]
 
 
 def setup(app: Any) -> dict[str, bool]:
