@@ -84,5 +84,5 @@ def _warn_of(model: Model, *lines: str) -> None:
     listed = "\n".join(lines)
     warn(
         f"the file of the robot{name} gives {known}, which do not act here: only the forces that "
-        f"you pass act. To apply them, or to leave them out without this warning:\n{listed}"
+        f"you pass act. To apply them, or to simulate without them and without a warning:\n{listed}"
     )
