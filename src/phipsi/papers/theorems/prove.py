@@ -19,7 +19,6 @@ from phipsi.core.operators import (
     check_tables,
     is_about_modes,
     is_of_rigid_bodies,
-    paper_named,
     parse,
     written_nodes,
 )
@@ -234,9 +233,7 @@ def prove(
     if not is_whole(seed) or seed < 0:
         raise InputError(f"seed={seed!r} must be a nonnegative integer, such as seed=0")
     any_efforts = true_or_false("any_efforts", any_efforts)
-    paper = ""
     if isinstance(identity, str):
-        paper = paper_named(notation) if "=" in identity else ""
         identity = stated(identity, notation, custom)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
@@ -244,6 +241,7 @@ def prove(
             f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
+    paper = identity.paper
     if model is None:
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
@@ -286,6 +284,14 @@ def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]
     if general:
         return general
     return replace(meant, reason=f"as {paper} means it: {NO_ROTORS}; {meant.reason}")
+
+
+def with_paper_condition(identity: Identity) -> Identity:
+    """The identity with the condition under which it holds as its paper means it, if it has one."""
+    if not identity.paper:
+        return identity
+    proof = prove(identity)
+    return replace(proof.identity if proof else identity)  # of no paper any more
 
 
 # ---- without a model -----------------------------------------------------------------------------
