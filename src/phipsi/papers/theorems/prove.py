@@ -19,6 +19,7 @@ from phipsi.core.operators import (
     check_tables,
     is_about_modes,
     is_of_rigid_bodies,
+    paper_named,
     parse,
     written_nodes,
 )
@@ -233,7 +234,9 @@ def prove(
     if not is_whole(seed) or seed < 0:
         raise InputError(f"seed={seed!r} must be a nonnegative integer, such as seed=0")
     any_efforts = true_or_false("any_efforts", any_efforts)
+    paper = ""
     if isinstance(identity, str):
+        paper = paper_named(notation) if "=" in identity else ""
         identity = stated(identity, notation, custom)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
@@ -241,7 +244,7 @@ def prove(
             f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
-    paper = identity.paper
+    paper = paper or identity.paper
     if model is None:
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
