@@ -70,7 +70,8 @@ def _source(model: Model) -> Any:
 
 
 def _line(integrator: object) -> str:
-    exact = ", exact=True" if integrator == "time_stepping" else ""
+    steps = isinstance(integrator, str) and integrator == "time_stepping"  # not checked yet
+    exact = ", exact=True" if steps else ""
     return f"pp.forces.from_model(model{exact})"
 
 
