@@ -92,9 +92,9 @@ def test_errors_of_ready_laws_name_the_law():
     with pytest.raises(LawError, match="^servo: there is no joint 'joint3'"):
         pp.Simulator(ARM, [pp.laws.pid("joint3", 0.0, 10.0, name="servo")])
     tip = pp.signals.position("tip")
-    with pytest.raises(LawError, match=r"Pass  first=np.zeros\(3\)"):
+    with pytest.raises(LawError, match=r"Pass  initial=np.zeros\(3\)"):
         pp.Simulator(ARM, [pp.laws.low_pass(tip, 0.1)])
-    pp.Simulator(ARM, [pp.laws.low_pass(tip, 0.1, first=np.zeros(3))])
+    pp.Simulator(ARM, [pp.laws.low_pass(tip, 0.1, initial=np.zeros(3))])
 
 
 def test_a_target_that_moves_is_the_output_of_a_law():

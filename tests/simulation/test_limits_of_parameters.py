@@ -134,7 +134,7 @@ REFUSED = {
     "motor.efficiency": (pp.laws.motor(BOTH, 1.0), 5.0, "above 0 and at most 1"),
     "motor.time_constant": (pp.laws.motor(BOTH, 1.0, time_constant=0.1), -0.01, "above 0"),
     "low_pass.time_constant": (
-        pp.laws.low_pass(pp.signals.position("tip"), 0.1, first=np.zeros(3)), 0.0, "above 0",
+        pp.laws.low_pass(pp.signals.position("tip"), 0.1, initial=np.zeros(3)), 0.0, "above 0",
     ),
     "Saturated.efforts": (
         pp.control.Saturated(pp.control.PDGravity(ARM, [0, 0], 1, 1), ARM, efforts=9.0),

@@ -35,7 +35,7 @@ def block_diagram(
 ) -> BlockDiagram:
     """All laws of a run, traced once and joined.
 
-    **Arguments:** `mechanism`, a model or a system; `laws`, a law, or several: `Law`, force
+    **Arguments:** `mechanism`, a model or a system; `laws`, a diagram, a law, or several: `Law`, force
     elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
     s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and elements
     then read what the trajectory has, and programs that laws call are those of their model;
@@ -51,6 +51,8 @@ def block_diagram(
     >>> list(made.of_kind("parameter")), made.efforts.shape
     (['damp.c'], (2,))
     """
+    if isinstance(laws, BlockDiagram):
+        return laws
     wiring = DiagramBuilder(mechanism, dt, given)
     several = flattened(laws) if isinstance(laws, Iterable) else (laws,)
     functions: list[Law] = []
@@ -452,7 +454,7 @@ def _advice(law: Law, name: str, model: Model, shape: Shape) -> str:
         return text
     if _is_ready(law) and name in law.states:
         size = shape[0] if len(shape) == 1 else shape
-        return f"pass  first=np.zeros({size})  to {law.name}, in the shape of what it reads"
+        return f"pass  initial=np.zeros({size})  to {law.name}, in the shape of what it reads"
     if name in OUTPUTS:
         return f"{name} has one shape for all laws of this mechanism"
     return f"the first value of {name!r} determines its shape"
