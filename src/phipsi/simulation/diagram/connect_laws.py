@@ -35,7 +35,7 @@ def block_diagram(
 ) -> BlockDiagram:
     """All laws of a run, traced once and joined.
 
-    **Arguments:** `mechanism`, a model or a system; `laws`, a diagram, a law, or several: `Law`, force
+    **Arguments:** `mechanism`, a model or a system; `laws`, a diagram or one or several of `Law`, force
     elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
     s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and elements
     then read what the trajectory has, and programs that laws call are those of their model;
