@@ -35,10 +35,10 @@ def block_diagram(
 ) -> BlockDiagram:
     """All laws of a run, traced once and joined.
 
-    **Arguments:** `mechanism`, a model or a system; `laws`, a diagram or one or several of `Law`, force
-    elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
-    s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and elements
-    then read what the trajectory has, and programs that laws call are those of their model;
+    **Arguments:** `mechanism`, a model or a system; `laws`, a diagram, a law or several: `Law`,
+    force elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the
+    run, s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and
+    elements then read what the trajectory has, and programs that laws call are those of its model;
     `quiet`, without warnings about laws that hardly do what was meant.
     **Returns:** a `BlockDiagram`. **Raises:** `LawError`, with the line of the law.
 
@@ -398,7 +398,8 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
         if name in ("force", "wrench") and not law.points:
             fail(f"the point where {name!r} acts is missing", f"{law.name}.at('tip')", law.place)
         if name in RESERVED:
-            fail(f"the output {name!r} has the name of an input", "return {'tau': …}", law.place)
+            why = f"the output {name!r} has the name of an input"
+            fail(why, f"return it under another name:  {{'{name}_wanted': …}}", law.place)
         try:
             as_node(value)
         except LawError as error:
