@@ -139,7 +139,8 @@ class FmuModel:
 
     def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
         names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
-        known = [x for x in self.simulator.recordable if x != "t"]
+        step = self.simulator.compiled
+        known = [x for x in step.records if x != "t" and x not in step.state_records]
         _check_known("outputs", names, known)
         return names
 
@@ -225,7 +226,7 @@ class FmuModel:
     def _state_entries(self, name: str) -> list[str]:
         """Names of a state; one that keeps a recorded quantity between samples is "….held"."""
         step = self.simulator.compiled
-        held = name not in ("q", "v") and name in step.records
+        held = name not in ("q", "v") and name in step.records and name not in step.state_records
         state = step.states[name]
         return (replace(state, name=f"{name}.held") if held else state).entries
 
@@ -248,7 +249,7 @@ class FmuModel:
         if name in step.parameters:
             text = f"parameter {rest} of {law}" if rest else f"parameter {name}"
             return [text] * step.parameters[name].size
-        if name not in step.records:
+        if name not in step.records or name in step.state_records:
             text = f"state {rest} of {law}{every}" if rest else f"state {name}"
             return [text] * step.states[name].size
         text = f"output {rest} of {law}{every}" if rest else name

@@ -274,10 +274,7 @@ class _Laws:
             self.wiring.update(period, updates)
         for name in law.states:
             self.wiring.change(f"{law.name}.{name}", nodes[name])
-        states = (*law.states, *law.discrete)
-        for name in states:
-            self.wiring.record(f"{law.name}.{name}", arguments[name].node)
-        out = {n: x for n, x in nodes.items() if n not in states}
+        out = {n: x for n, x in nodes.items() if n not in (*law.states, *law.discrete)}
         if law.rate is not None:
             out = {
                 name: self.wiring.hold(period, f"{law.name}.{name}", node, law.delay).node
@@ -411,7 +408,6 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
 def check_controller_acts(law: Law, made: BlockDiagram) -> None:
     """Reject a law without torques or forces as a controller: it would have no effect."""
     known = [x.removeprefix(f"{law.name}.") for x in made.records if x.startswith(f"{law.name}.")]
-    known = [x for x in known if x not in (*law.states, *law.discrete)]
     if not law.acts:
         raise InputError(
             f"controller: {law.name} is silent: its torques are computed but not applied. Pass "
