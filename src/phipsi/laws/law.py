@@ -23,8 +23,8 @@ OUTPUTS = ("tau", "force", "wrench", "body_forces", "energy")
 """Outputs that act, or are counted; any other name is recorded."""
 
 
-_PERIODS = ("sample_time", "dt", "period", "Ts", "ts", "sampling_time", "h")
-_FREQUENCIES = ("frequency", "freq", "fs", "hz")
+_PERIODS: tuple[str, ...] = ("sample_time", "dt", "period", "Ts", "ts", "sampling_time", "h")
+_FREQUENCIES: tuple[str, ...] = ("frequency", "freq", "fs", "hz")
 
 
 def _by_rate(call: str) -> dict[str, Callable[[Any], str]]:

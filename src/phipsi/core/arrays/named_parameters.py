@@ -30,8 +30,9 @@ def parameters_by_name(thing: Any) -> dict[str, Any]:
 
 def not_negative_names(thing: Any) -> set[str]:
     """Which of the numbers that `parameters_by_name` lists must not be negative."""
-    own = getattr(type(thing), "not_negative", ())
-    out = {x for x in own if isinstance(x, str)} if isinstance(own, tuple) else set[str]()
+    kind: Any = type(thing)
+    own: Any = getattr(kind, "not_negative", ())
+    out = set[str](own if isinstance(own, tuple) else ())
     for name, attribute in _named(thing).items():
         value = getattr(thing, attribute)
         if callable(value) or _named(value):

@@ -76,8 +76,8 @@ def check_law_decay(state: Any) -> None:
         if not np.isfinite(found).all() or not np.abs(found).any():
             continue
         values, vectors = np.linalg.eig(found)
-        k = int(np.argmin(values.real))
-        fastest = -float(values[k].real)
+        k = int(np.argmin(np.real(values)))
+        fastest = -float(np.real(values[k]))
         if fastest * compiled.dt > limit:
             name = jacobian.names[int(np.argmax(np.abs(vectors[:, k])))]
             warn(
