@@ -17,6 +17,7 @@ import numpy as np
 
 from phipsi.core.dense import along_modes as along
 from phipsi.core.model import (
+    CompoundBody,
     FlexibleHinge,
     FlexibleInertia,
     Joint,
@@ -94,6 +95,11 @@ class ExactMechanism:
                 "exact proofs do not support rotors on skew axes, or rotors of joints with several "
                 "degrees of freedom. Remove the rotors:\n"
                 "    pp.prove(identity, pp.Model.from_dict({**model.to_dict(), 'rotors': []}))"
+            )
+        if any(isinstance(x, CompoundBody) for x in model.flexible):
+            raise InputError(
+                "exact proofs do not support embedded loops. Prove it for the tree or the system "
+                "that was embedded:\n    pp.prove(identity, embedded.system.model)"
             )
         self.plain, self.kind = model, kind
         self._drawn: dict[Table, list[Array]] = {}
