@@ -6,7 +6,8 @@ from comparers import close, tight
 from random_systems import admissible, bias_by_complex_step, kkt, random_system
 
 import phipsi as pp
-from phipsi.embedding import embed
+import phipsi
+from phipsi.embedding import embed_constraints as embed
 from phipsi.operators import mass_matrix
 
 KINDS = (

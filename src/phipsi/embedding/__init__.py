@@ -2,4 +2,4 @@
 
 from phipsi.package_state import offer_within
 
-__getattr__ = offer_within(__name__, {"embedded_system": "EmbeddedSystem embed"})
+__getattr__ = offer_within(__name__, {"embedded_system": "EmbeddedSystem embed_constraints"})

@@ -54,6 +54,10 @@ Vector = Sequence[Entry]
 Directions = Sequence[Sequence[Entry]]
 
 
+_NEAR_DEAD = 1e-2
+"""Of the largest singular value of the bound columns: a smaller one explains a failure."""
+
+
 class _Inertia:
     """m, h and J of a body about the origin of the carrier, in its axes."""
 
@@ -413,9 +417,23 @@ class LoopBody(CompoundBody):
             at += 10 + len(m.armature)
         return c.array([[_rate(x, len(directions)) for x in row] for row in total])
 
-    def dense_gyroscopic(self, c: Any, k: int, V: Any) -> Any:
-        """Not asked for: `modal_formulas.gyroscopic` takes the slopes of M."""
-        raise NotImplementedError
+    def trouble(self, q: NDArray[Any]) -> str:
+        """Whether the loops are near a dead point, where the bound joints cannot follow."""
+        motion = LoopMotion(self.x, self.x.geometry, list(np.real(q)), ARRAYS)
+        G = np.array(motion.jacobian, dtype=float)
+        G = G / np.array(motion.natural_sizes())[:, None]
+        values = np.linalg.svd(G[:, list(self.x.bound)], compute_uv=False)
+        if values[-1] > _NEAR_DEAD * values[0]:
+            return ""
+        names = [m.name for m in self.x.members]
+        free = ", ".join(repr(names[k]) for k, at in enumerate(self.x.v_slices)
+                         if set(range(at.start, at.stop)) & set(self.x.free))  # fmt: skip
+        return (
+            f"The loops of {', '.join(map(repr, names))} are near a dead point: the joint of "
+            f"{free}, whose velocity is the independent one, cannot drive them there. Choose "
+            "another joint, or simulate the system itself:\n"
+            "    pp.embed_constraints(system, q, independent=[…])"
+        )
 
 
 def _matrix_to(turn: Rows, origin: Vector) -> Rows:

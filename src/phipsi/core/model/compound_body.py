@@ -16,13 +16,14 @@ Reasons: docs/decisions/0076.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.spatial import LieGroup
+from phipsi.errors import ModelError
 
 if TYPE_CHECKING:
     from phipsi.core.model.inertia import SpatialInertia
@@ -131,6 +132,10 @@ class CompoundBody(ABC):
         """The port of this name."""
         return next(port for port in self.ports if port.name == name)
 
+    def trouble(self, q: NDArray[Any]) -> str:
+        """What keeps the body from moving at coordinates q, and what to do; "" if nothing."""
+        return ""
+
     # ---- programs --------------------------------------------------------------------------------
 
     @abstractmethod
@@ -168,9 +173,16 @@ class CompoundBody(ABC):
         It is written without the operations, which it checks.
         """
 
-    @abstractmethod
-    def dense_gyroscopic(self, c: Any, k: int, V: Any) -> Any:
-        """b(k), from the motion [ω; v; rates]."""
+
+def reject_compound(bodies: Iterable[Any], what: str) -> None:
+    """Raise a ModelError if one of the bodies has embedded loops; `what` would need them apart."""
+    for body in bodies:
+        if isinstance(body.flexible, CompoundBody):
+            raise ModelError(
+                f"{what} does not support embedded loops: {body.name!r} is several bodies taken as "
+                "one. Use the system that was embedded, and embed it again afterwards:\n"
+                "    pp.embed_constraints(embedded.system, q)"
+            )
 
 
 def compound_of(joint: Any) -> Any:

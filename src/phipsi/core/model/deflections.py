@@ -31,7 +31,12 @@ def bent_too_far(
     worst: tuple[float, int] = (0.0, -1)
     for k in range(model.n_bodies) if bodies is None else bodies:
         body = model.flexible[k]
-        if body is None or isinstance(body, CompoundBody):
+        if isinstance(body, CompoundBody):
+            why = body.trouble(q[model.q_slices[k]][-body.places :])
+            if why:
+                return why
+            continue
+        if body is None:
             continue
         eta = np.real(q[model.q_slices[k]][-body.modes :])
         ratio = deflection(body, eta)
