@@ -152,6 +152,13 @@ def structure_of(
 ) -> LoopStructure | str:
     """Members, independent rows and free rates at q; or why the cluster cannot be embedded."""
     model = system.model
+    for k in cluster.members:
+        joint, rotors = model.joints[k], model.armature[model.v_slices[k]]
+        if not joint.is_additive and rotors.any():
+            return (
+                f"joint {model.joint_names[k]!r} ({joint.kind}) has armature, and its velocities "
+                "are no derivatives of coordinates"
+            )
     place = {k: i for i, k in enumerate(cluster.members)}
     members = tuple(_member(model, k, place.get(model.parent[k], -1)) for k in cluster.members)
     nv = sum(m.joint.nv for m in members)

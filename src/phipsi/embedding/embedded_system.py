@@ -15,10 +15,12 @@ from phipsi.core.model import (
     Model,
     ModelBuilder,
     Pose,
+    Refusal,
     as_list,
     entries_of,
     joints,
     supports,
+    tree_of,
 )
 from phipsi.core.spatial import ARRAYS
 from phipsi.embedding.clusters import Cluster, clusters_of, structure_of, turns_of
@@ -75,11 +77,33 @@ class EmbeddedSystem:
             self._q[model.q_slices[k]] = at
 
     def coordinates(self, q: ArrayLike) -> Array:
-        """Coordinates of the tree (..., nq) from those of the system; it must be closed."""
+        """Coordinates of the tree from those of the system.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Coordinates of the system, at which its loops are closed.
+
+        Returns
+        -------
+        ndarray, shape (..., nq)
+            Coordinates of the tree.
+        """
         return np.asarray(q, dtype=np.float64)[..., self._q]
 
     def system_coordinates(self, q: ArrayLike) -> Array:
-        """Coordinates of the system (..., nq) from those of the tree."""
+        """Coordinates of the system from those of the tree.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Coordinates of the tree.
+
+        Returns
+        -------
+        ndarray, shape (..., nq)
+            Coordinates of the system.
+        """
         given = np.asarray(q, dtype=np.float64)
         out = np.empty((*given.shape[:-1], self.system.nq))
         out[..., self._q] = given
@@ -99,7 +123,20 @@ class EmbeddedSystem:
             yield self.model.v_slices[k], at, body, X
 
     def system_velocities(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """Velocities of the system (..., nv), from coordinates and velocities of the tree."""
+        """Velocities of the system from those of the tree: X ξ̇.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Coordinates of the tree.
+        v : array_like, shape (..., nv)
+            Velocities of the tree.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            Velocities of the system.
+        """
         q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
         out = np.zeros((*np.broadcast_shapes(q.shape[:-1], v.shape[:-1]), self.system.nv))
         direct = np.flatnonzero(self._v >= 0)
@@ -109,7 +146,22 @@ class EmbeddedSystem:
         return out
 
     def velocities(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """Velocities of the tree (..., nv) from those of the system, which must be admissible."""
+        """Velocities of the tree from those of the system: the independent ones of them.
+
+        Accelerations are taken in the same way.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Coordinates of the tree.
+        v : array_like, shape (..., nv)
+            Velocities of the system, which its constraints allow.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            Velocities of the tree.
+        """
         v = np.asarray(v, dtype=np.float64)
         out = np.zeros((*v.shape[:-1], self.model.nv))
         direct = np.flatnonzero(self._v >= 0)
@@ -121,7 +173,20 @@ class EmbeddedSystem:
         return out
 
     def efforts(self, q: ArrayLike, tau: ArrayLike) -> Array:
-        """Joint torques and forces of the tree (..., nv) from those of the system: X* tau."""
+        """Joint torques and forces of the tree from those of the system: X* tau.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Coordinates of the tree.
+        tau : array_like, shape (..., nv)
+            Joint torques and forces of the system.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            Joint torques and forces of the tree.
+        """
         q, tau = np.asarray(q, dtype=np.float64), np.asarray(tau, dtype=np.float64)
         out = np.zeros((*np.broadcast_shapes(q.shape[:-1], tau.shape[:-1]), self.model.nv))
         direct = np.flatnonzero(self._v >= 0)
@@ -138,7 +203,13 @@ class EmbeddedSystem:
         )
 
 
-@supports(loops=True, rotors=True)
+@supports(
+    loops=True,
+    contacts=Refusal("which shapes may touch is decided for the tree", "Embed first:\n"
+        "    embedded = pp.embed_constraints(pp.System(system.model, system.constraints), q)\n"
+        "    pp.System(embedded.model, contacts=pp.Contacts(embedded.model))"),
+    flexible=True,
+)
 def embed_constraints(
     system: System,
     q: ArrayLike | None = None,
@@ -207,6 +278,12 @@ def embed_constraints(
     if not isinstance(system, System) or not system.n_rows:
         raise InputError(
             "embed_constraints needs a system with constraints: pp.System(model, constraints)"
+        )
+    tree_of(system, embed_constraints)
+    if system.description.attachments.with_inertia:
+        raise InputError(
+            "embed_constraints does not support rotors of motors (Rotor). Give the joints their "
+            "armature instead:\n    builder.add_body(…, armature=…)"
         )
     model = system.model
     at = system.assemble(model.neutral()) if q is None else np.asarray(q, dtype=np.float64)
