@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,9 @@ class Cluster:
     constraints: tuple[str, ...]
 
 
-def clusters_of(system: System, names: Iterable[str] | None) -> tuple[list[Cluster], dict[str, str]]:
+def clusters_of(
+    system: System, names: Iterable[str] | None
+) -> tuple[list[Cluster], dict[str, str]]:
     """Clusters of the loops that can be embedded, and why the other constraints cannot.
 
     `names`, those of the constraints wanted; None for all that can be.
@@ -61,9 +62,7 @@ def clusters_of(system: System, names: Iterable[str] | None) -> tuple[list[Clust
             carrier, listed = top, [*other[2], *listed]
         merged.append((carrier, members, listed))
     while True:  # what was added on the way up may belong to another cluster
-        pair = next(
-            ((x, y) for i, x in enumerate(merged) for y in merged[:i] if x[1] & y[1]), None
-        )
+        pair = next(((x, y) for i, x in enumerate(merged) for y in merged[:i] if x[1] & y[1]), None)
         if pair is None:
             break
         x, y = pair
@@ -237,7 +236,8 @@ def _in_simple_frames(x: LoopStructure) -> LoopStructure:
         row
         if isinstance(row, CouplingRow)
         else row._replace(
-            a_frame=_on(before[row.a], row.a_frame, row), b_frame=_on(before[row.b], row.b_frame, row)
+            a_frame=_on(before[row.a], row.a_frame, row),
+            b_frame=_on(before[row.b], row.b_frame, row),
         )
         for row in x.rows
     )
@@ -313,9 +313,7 @@ def _rows(system: System, cluster: Cluster, place: dict[int, int]) -> Iterable[L
         if joint.is_additive
         for q, v in zip(range(a.start, a.stop), range(b.start, b.stop), strict=True)
     }
-    for i, (constraint, closure) in enumerate(
-        zip(system.constraints, system.closures.closures, strict=True)
-    ):
+    for constraint, closure in zip(system.constraints, system.closures.closures, strict=True):
         if constraint.name not in cluster.constraints:
             continue
         if closure.matrix is None:
@@ -323,7 +321,7 @@ def _rows(system: System, cluster: Cluster, place: dict[int, int]) -> Iterable[L
             frames = closure.a_frame, closure.b_frame
             if closure.angular == "none" and closure.linear in ("all", "distance"):
                 frames = tuple(Pose(None, x.translation) for x in frames)  # axes play no role
-            yield FrameRows(closure.forms, a, b, *frames, closure.constant)
+            yield FrameRows(closure.forms, a, b, frames[0], frames[1], closure.constant)
             continue
         for factors, offset in constraint.coordinates(model):
             used = np.flatnonzero(factors)

@@ -1,4 +1,4 @@
-"""Systems whose loops are embedded: bodies in loops become one body with the rates that are free."""
+"""Systems whose loops are embedded: bodies in loops become one body with the free rates."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ class EmbeddedSystem:
 
     `embed_constraints` makes it.
 
+    Parameters
+    ----------
+    system : System
+        The system whose loops are embedded.
+    model : Model
+        The tree.
+    parts : list
+        Bodies of the tree that are clusters, by number.
+    reasons : dict
+        Why constraints are not embedded.
+
     Attributes
     ----------
     system : System
@@ -60,7 +71,11 @@ class EmbeddedSystem:
     """
 
     def __init__(
-        self, system: System, model: Model, parts: list[tuple[int, Cluster]], reasons: dict[str, str]
+        self,
+        system: System,
+        model: Model,
+        parts: list[tuple[int, Cluster]],
+        reasons: dict[str, str],
     ) -> None:
         self.system, self.model, self.remaining = system, model, reasons
         self._parts = parts
@@ -199,15 +214,19 @@ class EmbeddedSystem:
         n = sum(len(cluster.constraints) for _, cluster in self._parts)
         return (
             f"<EmbeddedSystem: {n} constraint{'s' * (n != 1)} embedded in {len(self._parts)} "
-            f"bod{'ies' if len(self._parts) != 1 else 'y'}, nv = {self.system.nv} → {self.model.nv}>"
+            f"bod{'ies' if len(self._parts) != 1 else 'y'}, "
+            f"nv = {self.system.nv} → {self.model.nv}>"
         )
 
 
 @supports(
     loops=True,
-    contacts=Refusal("which shapes may touch is decided for the tree", "Embed first:\n"
+    contacts=Refusal(
+        "which shapes may touch is decided for the tree",
+        "Embed first:\n"
         "    embedded = pp.embed_constraints(pp.System(system.model, system.constraints), q)\n"
-        "    pp.System(embedded.model, contacts=pp.Contacts(embedded.model))"),
+        "    pp.System(embedded.model, contacts=pp.Contacts(embedded.model))",
+    ),
     flexible=True,
 )
 def embed_constraints(
@@ -221,7 +240,7 @@ def embed_constraints(
     """Turn closed loops into compound joints: a tree in independent velocities.
 
     Bodies that move in a closed loop become one body with a velocity for each independent joint
-    (constraint embedding). The result is a tree: all functions of trees take it, and nothing drifts.
+    (constraint embedding). The result is a tree: all functions of trees take it, nothing drifts.
 
     Parameters
     ----------
@@ -257,10 +276,10 @@ def embed_constraints(
     Notes
     -----
     θ̇ = X ξ̇ with X = [1; −G_b⁻¹ G_f]: the tree has the mass matrix X* ℳ X, by sweeps over compound
-    bodies. Rows that join two frames (pins, ball joints, rods, welds) and linear relations of joints
-    (gears, mimic joints) are embedded; cams, rolling, `Rows` and prescribed velocities are not.
-    **Cost:** O(n³) once, for n joints of a loop. **Source:** Jain 2012; Chignoli et al. 2023;
-    theory/constraint-embedding.
+    bodies. Rows that join two frames (pins, ball joints, rods, welds) and linear relations of
+    joints (gears, mimic joints) are embedded; cams, rolling, `Rows` and prescribed velocities are
+    not. **Cost:** O(n³) once, for n joints of a loop. **Source:** Jain 2012; Chignoli et al. 2023;
+    theory/constraint-embedding 1.
 
     Examples
     --------
@@ -309,7 +328,7 @@ def embed_constraints(
             reasons |= dict.fromkeys(cluster.constraints, x)
         else:
             where = entries_of(model.q_slices[k] for k in cluster.members)
-            kept.append((cluster, LoopBody(x, at[where], turns_of(model, cluster))))
+            kept.append((cluster, LoopBody(x, at[where].tolist(), turns_of(model, cluster))))
     if not kept:
         lines = "\n".join(f"    {n!r}: {why}" for n, why in reasons.items())
         raise InputError(f"no constraint of the system can be embedded:\n{lines}")
@@ -321,10 +340,8 @@ def embed_constraints(
     return EmbeddedSystem(system, mechanism, parts, reasons)
 
 
-def _needed(
-    system: System, kept: list[tuple[Cluster, LoopBody]], names: Sequence[str]
-) -> set[str]:
-    """Members that stay bodies, without inertia, on a port: others are on them, or they are named."""
+def _needed(system: System, kept: list[tuple[Cluster, LoopBody]], names: Sequence[str]) -> set[str]:
+    """Members that stay bodies, without inertia, on a port: they carry something, or are named."""
     inside = {system.body_names[k] for cluster, _ in kept for k in cluster.members}
     for name in names:
         one_of("bodies", name, sorted(inside))

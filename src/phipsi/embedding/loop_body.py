@@ -3,9 +3,10 @@
 With the inertias M(k) of the members in the axes of the carrier and their motions S(k) ξ̇ against
 it, V(k) = V + S(k) ξ̇ and
 
-    M = Σ [1; S*] M(k) [1, S] + [0; X* J_r X],    b = Σ [1; S*] (M(k) (Ṡ ξ̇ − S ξ̇ × V) + V(k) ×* M(k) V(k))
+    M = Σ [1; S*] M(k) [1, S] + [0; X* J_r X]
+    b = Σ [1; S*] (M(k) (Ṡ ξ̇ − S ξ̇ × V) + V(k) ×* M(k) V(k)) + [0; X* J_r Ẋ ξ̇]
 
-**Source:** Jain 2012; theory/constraint-embedding.
+**Source:** Jain 2012; theory/constraint-embedding 2 (E2 to E6).
 """
 
 from __future__ import annotations
@@ -242,9 +243,7 @@ class LoopBody(CompoundBody):
         return SpatialInertia(mass, com, moment_about_origin_B=total[:3, :3])
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, LoopBody) and self.x == other.x and self._neutral == other._neutral
-        )
+        return isinstance(other, LoopBody) and self.x == other.x and self._neutral == other._neutral
 
     def __hash__(self) -> int:
         return hash((self.x, self._neutral))
@@ -316,7 +315,10 @@ class LoopBody(CompoundBody):
         skew = cross_matrix(whole.h)
         lower = lower_half(whole.J)
         for r in range(3):
-            lower += [*(mul(-1, c) for c in skew[r]), *(whole.m if c == r else 0 for c in range(r + 1))]
+            lower += [
+                *(mul(-1, c) for c in skew[r]),
+                *(whole.m if c == r else 0 for c in range(r + 1)),
+            ]
         for i in range(n):
             lower += [*momenta[i], *corner[i][: i + 1]]
         return lower
@@ -452,4 +454,3 @@ def _matrix_of(numbers: Vector) -> Rows:
         [*(mul(-1, c) for c in skew[i]), *(m if i == j else 0 for j in range(3))] for i in range(3)
     ]
     return [*top, *low]
-

@@ -26,10 +26,9 @@ _MOST, _CLOSED, _TURN = 30, 1e-13, 0.2
 
 @final
 class LoopGroup(LieGroup):
-    """The configurations of a structure; `neutral` are coordinates at which its loops are closed."""
+    """The configurations of a structure; its loops are closed at the coordinates `neutral`."""
 
     rotation = None
-    is_flat = False
 
     def __init__(self, x: LoopStructure, neutral: Sequence[float]) -> None:
         self._x = x
@@ -47,9 +46,7 @@ class LoopGroup(LieGroup):
         out: list[Any] = list(q)
         for m, i, j in zip(self._x.members, self._x.q_slices, self._x.v_slices, strict=True):
             for group, at, first in m.joint.parts(i.start, j.start):
-                moved = group.move(
-                    q[at : at + group.nq], rates[first : first + group.nv], ops
-                )
+                moved = group.move(q[at : at + group.nq], rates[first : first + group.nv], ops)
                 out[at : at + group.nq] = list(moved)
         return out
 
@@ -78,6 +75,11 @@ class LoopGroup(LieGroup):
     def bracket(self, z: Numbers, v: Numbers) -> Numbers:
         """Zero: free coordinates commute."""
         return self._flat.bracket(z, v)
+
+    @property
+    def is_flat(self) -> bool:
+        """False: bound coordinates follow."""
+        return False
 
     @property
     def own_places(self) -> tuple[int, ...]:
@@ -191,4 +193,3 @@ class LoopGroup(LieGroup):
     ) -> Numbers:
         """Momenta after the step."""
         return self._flat.after(q, w, h, p, force, ops)
-

@@ -118,7 +118,8 @@ class LoopMotion:
         """The numbers of a row; for frames also where they are, and each in the other."""
         if isinstance(row, CouplingRow):
             return self._take(len(row.terms)), self._take(1)[0]
-        return _Closure(*(self._at(k, self._frame()) for k in (row.a, row.b)), self._take(1)[0])
+        a, b = self._at(row.a, self._frame()), self._at(row.b, self._frame())
+        return _Closure(a, b, self._take(1)[0])
 
     # ---- rows ------------------------------------------------------------------------------------
 
@@ -200,9 +201,7 @@ class LoopMotion:
     @cached_property
     def spread(self) -> Rows:
         """X, a row for each rate and a column for each free one."""
-        columns = [
-            self.solve_bound([neg(row[j]) for row in self.jacobian]) for j in self.x.free
-        ]
+        columns = [self.solve_bound([neg(row[j]) for row in self.jacobian]) for j in self.x.free]
         out: Rows = [[] for _ in range(self.x.nv)]
         for j, unit in zip(self.x.free, identity(len(self.x.free)), strict=True):
             out[j] = list(unit)
@@ -366,4 +365,3 @@ def _behind(first: Frame, second: Frame) -> Frame:
 
 def _listed(rows: Any) -> Rows:
     return [list(row) for row in rows]
-

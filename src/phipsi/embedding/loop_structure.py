@@ -1,12 +1,11 @@
-"""What bodies in closed loops are: their joints in a tree, the rows that close it, which rates are free.
+"""What bodies in closed loops are: joints in a tree, rows that close it, which rates are free.
 
 Members move against a carrier: the body where their loops begin, or the world. Joint rates θ̇ of all
 members satisfy G(q) θ̇ = 0, one row for each of the bound rates; the others are free, and
 
     θ̇ = X ξ̇,   X = [1; −G_b⁻¹ G_f]     with the free rates ξ̇
 
-**Source:** Jain 2012, Multibody graph transformations and analysis (constraint embedding); Chignoli,
-Adrian, Kim and Wensing 2023 (clusters of joints).
+**Source:** Jain 2012; Chignoli, Adrian, Kim and Wensing 2023; theory/constraint-embedding 1.
 """
 
 from __future__ import annotations

@@ -52,11 +52,10 @@ class JointCode:
 
     `params` holds the numbers that are known when the code is written; None stands for a number
     from the model's table. `rows` are those of the body beyond six, `parent_rows` those of its
-    parent; `modes` and `port_modes` say how many of them are modes, `port_places` how many coordinates
-    the latter have. `placed` is false if the joint
-    is known to sit in the frame it is given in: on the port itself. `first` is true if no other
-    child of its parent is known to have added to a sum before. Joints with the same `key` share
-    their code.
+    parent; `modes` and `port_modes` say how many of them are modes, `port_places` how many
+    coordinates the latter have. `placed` is false if the joint is known to sit in the frame it is
+    given in: on the port itself. `first` is true if no other child of its parent is known to have
+    added to a sum before. Joints with the same `key` share their code.
     """
 
     key: tuple[str, tuple[int | None, ...]]

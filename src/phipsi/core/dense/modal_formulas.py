@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 def inertia(c: Configuration, k: int, change: Array | None = None) -> Array:
     """M(k) at its modal coordinates, or at others beside them."""
-    body = c.model.flexible[k]
+    body: Any = c.model.flexible[k]
     if has_own_formulas(c, k):
         return own_formulas(c, k).dense_inertia(c, k)
     if body is None:
@@ -200,7 +200,9 @@ def step_variation(c: Configuration, *directions: Array) -> Array:
 def _moved_port(c: Configuration, k: int, along: list[Array]) -> Array:
     """[X_c; Π*] of the port of body k along rates."""
     compound = compound_port_of(c.model.joints[k])
-    return _MovedPort(c, k, along).whole() if compound is None else compound.dense_motion(c, k, along)
+    return (
+        _MovedPort(c, k, along).whole() if compound is None else compound.dense_motion(c, k, along)
+    )
 
 
 class _MovedPort:

@@ -214,7 +214,7 @@ def with_rigid_bodies(description: Description) -> Description:
         above = bodies[body.parent].flexible if body.parent in bodies else None
         placement = body.placement
         if above is not None and body.port:
-            port = above.port(body.port)
+            port: Any = above.port(body.port)
             placement = Pose(port.rotation, port.position) @ placement
         return replace(body, placement=placement, port=None, flexible=None)
 

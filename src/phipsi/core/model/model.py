@@ -20,8 +20,8 @@ from phipsi.core.model.attachments import Kind
 from phipsi.core.model.body import Body, Description
 from phipsi.core.model.changed_models import ChangedModels
 from phipsi.core.model.closures import NO_CLOSURES, ClosureSet
-from phipsi.core.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.core.model.compound_body import CompoundBody
+from phipsi.core.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.foreign_attribute_hints import ForeignAttributeHints
 from phipsi.core.model.fork_safe_lock import ForkSafeLock
