@@ -14,9 +14,9 @@ from phipsi.embedding.loop_motion import LoopMotion
 from phipsi.embedding.loop_structure import (
     CouplingRow,
     FrameRows,
+    LoopMember,
     LoopRow,
     LoopStructure,
-    Member,
 )
 from phipsi.errors import InputError
 
@@ -25,7 +25,7 @@ _DEPENDENT = 1e-6
 
 
 @dataclass(frozen=True)
-class Cluster:
+class LoopCluster:
     """Constraints that are embedded together: the carrier, the members in tree order, the rows."""
 
     carrier: int
@@ -35,7 +35,7 @@ class Cluster:
 
 def clusters_of(
     system: System, names: Iterable[str] | None
-) -> tuple[list[Cluster], dict[str, str]]:
+) -> tuple[list[LoopCluster], dict[str, str]]:
     """Clusters of the loops that can be embedded, and why the other constraints cannot.
 
     `names`, those of the constraints wanted; None for all that can be.
@@ -71,14 +71,14 @@ def clusters_of(
         top = _common(model, [x[0], y[0]])
         both = x[1] | y[1] | _way(model, x[0], top) | _way(model, y[0], top)
         merged.append((top, both, [*y[2], *x[2]]))
-    clusters: list[Cluster] = []
+    clusters: list[LoopCluster] = []
     for carrier, members, listed in merged:
         bad = [k for k in members if isinstance(model.joints[k], FlexibleHinge)]
         if bad:
             why = f"body {model.body_names[bad[0]]!r} is flexible, sits on one, or has skew rotors"
             reasons |= dict.fromkeys(listed, why)
         else:
-            clusters.append(Cluster(carrier, tuple(sorted(members)), tuple(listed)))
+            clusters.append(LoopCluster(carrier, tuple(sorted(members)), tuple(listed)))
     return clusters, reasons
 
 
@@ -147,7 +147,7 @@ def _common(model: Model, bodies: Sequence[int]) -> int:
 
 
 def structure_of(
-    system: System, cluster: Cluster, q: np.ndarray, wanted: Sequence[str]
+    system: System, cluster: LoopCluster, q: np.ndarray, wanted: Sequence[str]
 ) -> LoopStructure | str:
     """Members, independent rows and free rates at q; or why the cluster cannot be embedded."""
     model = system.model
@@ -244,7 +244,7 @@ def _in_simple_frames(x: LoopStructure) -> LoopStructure:
     return LoopStructure(members, rows, x.free, base)
 
 
-def turns_of(model: Model, cluster: Cluster) -> list[Pose]:
+def turns_of(model: Model, cluster: LoopCluster) -> list[Pose]:
     """The rotation from the simple frame of each member to its body frame."""
     return [Pose(_turn_of(model.joints[k])) for k in cluster.members]
 
@@ -290,8 +290,8 @@ def _tidy_shift(shift: np.ndarray) -> np.ndarray:
     return np.where(np.abs(shift) < 4 * _SIMPLE * np.abs(shift).max(), 0.0, shift)
 
 
-def _member(model: Model, k: int, parent: int) -> Member:
-    return Member(
+def _member(model: Model, k: int, parent: int) -> LoopMember:
+    return LoopMember(
         model.body_names[k],
         parent,
         model.joints[k],
@@ -301,7 +301,7 @@ def _member(model: Model, k: int, parent: int) -> Member:
     )
 
 
-def _rows(system: System, cluster: Cluster, place: dict[int, int]) -> Iterable[LoopRow]:
+def _rows(system: System, cluster: LoopCluster, place: dict[int, int]) -> Iterable[LoopRow]:
     model = system.model
     at_q = {int(i): n for n, i in enumerate(
         entries_of(model.q_slices[k] for k in cluster.members))}  # fmt: skip

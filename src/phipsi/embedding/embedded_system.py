@@ -23,13 +23,14 @@ from phipsi.core.model import (
     tree_of,
 )
 from phipsi.core.spatial import ARRAYS
-from phipsi.embedding.clusters import Cluster, clusters_of, structure_of, turns_of
+from phipsi.embedding.clusters import LoopCluster, clusters_of, structure_of, turns_of
 from phipsi.embedding.loop_body import LoopBody
 from phipsi.embedding.loop_motion import LoopMotion
 from phipsi.errors import InputError, one_of
 
 Array = NDArray[Any]
 _CLOSED = 1e-6
+Kept = list[tuple[LoopCluster, LoopBody]]
 
 
 @final
@@ -74,7 +75,7 @@ class EmbeddedSystem:
         self,
         system: System,
         model: Model,
-        parts: list[tuple[int, Cluster]],
+        parts: list[tuple[int, LoopCluster]],
         reasons: dict[str, str],
     ) -> None:
         self.system, self.model, self.remaining = system, model, reasons
@@ -278,7 +279,7 @@ def embed_constraints(
     θ̇ = X ξ̇ with X = [1; −G_b⁻¹ G_f]: the tree has the mass matrix X* ℳ X, by sweeps over compound
     bodies. Rows that join two frames (pins, ball joints, rods, welds) and linear relations of
     joints (gears, mimic joints) are embedded; cams, rolling, `Rows` and prescribed velocities are
-    not. **Cost:** O(n³) once, for n joints of a loop. **Source:** Jain 2012; Chignoli et al. 2023;
+    not. **Cost:** O(n³) once, for n joints of a loop. **Source:** J12; C23;
     theory/constraint-embedding 1.
 
     Examples
@@ -321,7 +322,7 @@ def embed_constraints(
             f"the loops are open by {gap:.2g} at q. Close them first:\n    q = system.assemble(q)"
         )
     clusters, reasons = clusters_of(system, None if listed is None else set(listed))
-    kept: list[tuple[Cluster, LoopBody]] = []
+    kept: Kept = []
     for cluster in clusters:
         x = structure_of(system, cluster, at, wanted)
         if isinstance(x, str):
@@ -340,7 +341,7 @@ def embed_constraints(
     return EmbeddedSystem(system, mechanism, parts, reasons)
 
 
-def _needed(system: System, kept: list[tuple[Cluster, LoopBody]], names: Sequence[str]) -> set[str]:
+def _needed(system: System, kept: Kept, names: Sequence[str]) -> set[str]:
     """Members that stay bodies, without inertia, on a port: they carry something, or are named."""
     inside = {system.body_names[k] for cluster, _ in kept for k in cluster.members}
     for name in names:
@@ -356,14 +357,14 @@ def _needed(system: System, kept: list[tuple[Cluster, LoopBody]], names: Sequenc
     return out & inside
 
 
-def _tree(
-    system: System, kept: list[tuple[Cluster, LoopBody]], needed: set[str]
-) -> tuple[Model, dict[Cluster, str]]:
+def _tree(system: System, kept: Kept, needed: set[str]) -> tuple[Model, dict[LoopCluster, str]]:
     model = system.model
     b = ModelBuilder(gravity=tuple(model.gravity))
-    owner: dict[int, tuple[Cluster, LoopBody]] = {k: one for one in kept for k in one[0].members}
+    owner: dict[int, tuple[LoopCluster, LoopBody]] = {
+        k: one for one in kept for k in one[0].members
+    }
     names = {cluster: _name(model, cluster) for cluster, _ in kept}
-    done: set[Cluster] = set()
+    done: set[LoopCluster] = set()
 
     def on(k: int, placement: Pose) -> dict[str, Any]:
         if k == WORLD:
@@ -403,5 +404,5 @@ def _tree(
     return b.build(), names
 
 
-def _name(model: Model, cluster: Cluster) -> str:
+def _name(model: Model, cluster: LoopCluster) -> str:
     return "+".join(model.body_names[k] for k in cluster.members)

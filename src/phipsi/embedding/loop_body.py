@@ -6,7 +6,7 @@ it, V(k) = V + S(k) ξ̇ and
     M = Σ [1; S*] M(k) [1, S] + [0; X* J_r X]
     b = Σ [1; S*] (M(k) (Ṡ ξ̇ − S ξ̇ × V) + V(k) ×* M(k) V(k)) + [0; X* J_r Ẋ ξ̇]
 
-**Source:** Jain 2012; theory/constraint-embedding 2 (E2 to E6).
+**Source:** J12; theory/constraint-embedding 2 (E2).
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class LoopMotion:
         if isinstance(row, CouplingRow):
             return self._take(len(row.terms)), self._take(1)[0]
         a, b = self._at(row.a, self._frame()), self._at(row.b, self._frame())
-        return _Closure(a, b, self._take(1)[0])
+        return _JoinedFrames(a, b, self._take(1)[0])
 
     # ---- rows ------------------------------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class LoopMotion:
         return out
 
     @cached_property
-    def _elimination(self) -> Elimination:
-        return Elimination([[row[j] for row in self.jacobian] for j in self.x.bound])
+    def _elimination(self) -> ColumnElimination:
+        return ColumnElimination([[row[j] for row in self.jacobian] for j in self.x.bound])
 
     def solve_bound(self, right: Vector) -> list[Entry]:
         """The bound rates y with G_b y = right."""
@@ -305,7 +305,7 @@ def along(
 
 
 @final
-class _Closure:
+class _JoinedFrames:
     """Frames a and b in the axes of the carrier, and each seen from the other."""
 
     def __init__(self, a: Frame, b: Frame, constant: Entry) -> None:
@@ -327,7 +327,7 @@ class _Closure:
 
 
 @final
-class Elimination:
+class ColumnElimination:
     """Columns of equations, made orthogonal one after the other; no pivot depends on numbers."""
 
     def __init__(self, columns: Rows) -> None:

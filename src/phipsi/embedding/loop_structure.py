@@ -5,7 +5,7 @@ members satisfy G(q) θ̇ = 0, one row for each of the bound rates; the others a
 
     θ̇ = X ξ̇,   X = [1; −G_b⁻¹ G_f]     with the free rates ξ̇
 
-**Source:** Jain 2012; Chignoli, Adrian, Kim and Wensing 2023; theory/constraint-embedding 1.
+**Source:** J12; C23; theory/constraint-embedding 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from phipsi.core.model import Joint, Pose, SpatialInertia, Value
 
 
-class Member(NamedTuple):
+class LoopMember(NamedTuple):
     """A body in a loop: the member before it (−1: the carrier), the joint between, its inertia."""
 
     name: str
@@ -59,7 +59,7 @@ class LoopStructure(Value):
     `base` is the frame on the carrier in whose axes motions are: that of the first joint.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[LoopMember, ...]
     rows: tuple[LoopRow, ...]
     free: tuple[int, ...]
     base: Pose = Pose()
