@@ -204,7 +204,7 @@ def test_frames_are_bodies_with_an_offset():
     close(poses[:, 1], bodies[:, host])
     close(poses[:, 2], np.broadcast_to(np.eye(4), (3, 4, 4)))
     assert pp.poses(model, q, model.frames).shape == (3, len(model.frames), 4, 4)
-    V = pp.velocities(model, q, v, [name, "world"])
+    V = pp.velocities(model, q, v, [name, "world"], axes="body")
     close(V[:, 0], pp.velocities(model, q, v)[:, host])
     assert not V[:, 1].any()
 
@@ -298,7 +298,13 @@ def test_accelerations_of_points(seed):
     h = 1e-30  # the motion q(t), v(t) at an imaginary time
     later = q + 1j * h * model.qdot(q, v), v + 1j * h * vdot
     exact = pp.velocities(model, *later, points, axes="body").imag / h
-    close(pp.accelerations(model, q, v, vdot, points), exact)
+    close(pp.accelerations(model, q, v, vdot, points, axes="body"), exact)
+    world = {"points": points, "axes": "world"}
+    assert np.array_equal(pp.velocities(model, q, v, points), pp.velocities(model, q, v, **world))
+    spatial = pp.accelerations(model, q, v, vdot, **world)
+    assert np.array_equal(pp.accelerations(model, q, v, vdot, points), spatial)
+    close(pp.velocities(model, q, v, points).reshape(-1), J @ v)
+    assert np.abs(pp.velocities(model, q, v, points, axes="body").reshape(-1) - J @ v).max() > 0.1
     assert pp.accelerations(model, q, v, vdot, []).shape == (0, 6)
     assert pp.accelerations(model, q, v, vdot, [], classical=True).shape == (0, 6)
     with pytest.raises(ModelError, match="must be a list"):
