@@ -485,3 +485,19 @@ def test_offsets_of_any_kind_find_one_program():
     assert np.abs(other - found[0]).max() > 0.1
     plain = pp.inverse_dynamics(arm, q, q, q)
     assert np.abs(plain - loads[0]).max() > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_innovations_without_gravity_obey_the_documented_equation(seed):
+    """ν̇ + μ = ε for tau − gravity forces, with ν̇ along the motion of forward dynamics."""
+    model = random_tree(seed, 5)
+    q, v, _, tau = state(model, seed)
+    vdot, h = pp.forward_dynamics(model, q, v, tau), 1e-30
+    later = q + 1j * h * model.qdot(q, v), v + 1j * h * vdot
+    nudot = pp.diagonal_dynamics.innovations(model, *later, tau).nu.imag / h
+    nu = pp.diagonal_dynamics.innovations(model, q, v, tau).nu
+    mu = pp.diagonal_dynamics.coriolis(model, q, nu)
+    free = pp.diagonal_dynamics.innovations(model, q, v, tau - pp.gravity_forces(model, q)).epsilon
+    close(nudot + mu, free, scale=10.0)
+    held = pp.diagonal_dynamics.innovations(model, q, v, tau).epsilon
+    assert np.abs(nudot + mu - held).max() > 1e-3
