@@ -325,3 +325,20 @@ def test_the_axes_of_points_show():
     assert str(pp.explain(Bdot)) == world
     with pytest.raises(InputError, match="axes='local'"):
         pp.explain(J, axes="local")
+
+
+@pytest.mark.parametrize("name", ["z1", "z2", "w1", "w2", "y", "W"])
+def test_quantities_of_a_recursion_have_other_names_than_custom_operators(name):
+    own = pp.custom.operator(name, "rates -> efforts", 2.0, symmetric=True)
+    form = (mass_matrix + own).inv @ J.T if name == "W" else (mass_matrix + own).inv
+    found = pp.explain(form, ARM, points=["tool"] if name == "W" else None)
+    left = [line.partition("(k) = ")[0] for sweep in found.sweeps for line in sweep.equations]
+    assert name not in left and len(set(left)) == len(left)
+    assert f" {name}(k) + H(k) P" in str(found)
+    assert ("W1(k) is φ(world, k)" in str(found)) == (name == "W")
+
+
+def test_a_custom_operator_with_the_letter_of_a_number_is_noted():
+    own = pp.custom.operator("c", "rates -> efforts", 2.0, symmetric=True)
+    assert "c in brackets is a number" in str(pp.explain((mass_matrix + own).inv, ARM))
+    assert "is a number" not in str(pp.explain(mass_matrix.inv, ARM))

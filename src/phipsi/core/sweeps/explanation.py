@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from phipsi.core.expressions import Expr
 from phipsi.core.model import Model
-from phipsi.core.operators import CATALOGUE
+from phipsi.core.operators import CATALOGUE, leaves_of
 from phipsi.core.rewrite import RewriteStep, Rewriting
 from phipsi.core.sweeps.cheapest_plan import PlanCost, work_of
 from phipsi.core.sweeps.ir import (
@@ -111,7 +111,7 @@ def explain_steps(
     plans: Sequence[PlanCost] = (),
 ) -> Explanation:
     """The explanation of scheduled steps."""
-    recursion = Recursion(steps, outputs, latex=latex)
+    recursion = Recursion(steps, outputs, latex=latex, own=own_names(expressions, latex))
     sweeps = [
         Sweep(s.kind.value, recursion.heading(s), tuple(recursion.equations(s))) for s in steps
     ]
@@ -126,6 +126,12 @@ def explain_steps(
         bodies=None if model is None else model.n_bodies,
         plans=tuple(plans),
     )
+
+
+def own_names(expressions: Sequence[Expr], latex: bool) -> frozenset[str]:
+    """How the custom operators and vectors of some expressions are printed."""
+    form = "latex" if latex else "greek"
+    return frozenset(x.text(form) for y in expressions for x in leaves_of(y) if x.row.is_own)
 
 
 def count_flops(steps: list[LoopStep], model: Model | None) -> int:
@@ -163,8 +169,16 @@ def _text(e: Explanation) -> str:
     for i, sweep in enumerate(e.sweeps, 1):
         lines.append(f"  {i}. {sweep.heading}")
         lines += [f"        {line}" for line in sweep.equations]
-    if any(line.startswith("W(k) = ") for sweep in e.sweeps for line in sweep.equations):
-        lines += ["", "W(k) is φ(world, k), the pose of body k in the world"]
+    own = own_names(e.expressions, e.latex)
+    left = [line.partition("(k) = ")[0] for sweep in e.sweeps for line in sweep.equations]
+    lines += [
+        text
+        for name in left
+        if re.fullmatch(r"W\d*", name) and name not in own
+        for text in ("", f"{name}(k) is φ(world, k), the pose of body k in the world")
+    ][:2]
+    if numbers := sorted(own & {"k", "c", "p", "i", "j", "l", "C"}):
+        lines += ["", f"{', '.join(numbers)} in brackets is a number; elsewhere a custom operator"]
     lines += ["", f"cost  {e.order}, {_flops(e)}"]
     if e.plans:
         lines += ["", "plans (time of one configuration in a batch, estimated)"]
@@ -255,8 +269,15 @@ _HEADINGS = {
 class Recursion:
     """Names the fields of a program and prints its steps."""
 
-    def __init__(self, steps: list[LoopStep], outputs: list[Field], *, latex: bool) -> None:
-        self.latex = latex
+    def __init__(
+        self,
+        steps: list[LoopStep],
+        outputs: list[Field],
+        *,
+        latex: bool,
+        own: frozenset[str] = frozenset(),
+    ) -> None:
+        self.latex, self.own = latex, own
         self.outputs = outputs
         self.names: dict[Field, str] = {}
         self.at_roots: dict[str, str] = {}
@@ -315,15 +336,21 @@ class Recursion:
 
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
         base = x.named
+        own = frozenset[str]() if isinstance(base, Expr) else self.own  # its own name may be one
         if isinstance(base, Expr):
             base = base.text("latex" if self.latex else "greek")
         if not base:
             base = "y" if x in self.outputs else x.operation.letter
         taken[base] = taken.get(base, 0) + 1
-        if taken[base] == 1 and (x.named or len(self.outputs) == 1 and x in self.outputs):
+        alone = x.named or len(self.outputs) == 1 and x in self.outputs
+        if taken[base] == 1 and alone and base not in own:
             return base
-        count = taken[base]
-        return f"{base}_{{{count}}}" if self.latex else f"{base}{count}"
+        while True:
+            count = taken[base]
+            name = f"{base}_{{{count}}}" if self.latex else f"{base}{count}"
+            if name not in own:
+                return name
+            taken[base] += 1
 
     # -- printing ----------------------------------------------------------------------------------
 
