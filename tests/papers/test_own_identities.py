@@ -430,3 +430,11 @@ def test_a_paper_says_nothing_about_a_model_with_rotors():
     proof = pp.prove("ℳ = H φ M φ* H*", geared, notation="SOA")
     assert proof.holds is None and "as SOA means it, it holds for Jr = 0, but joint" in proof.reason
     assert pp.prove("ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)", geared, notation="SOA")
+
+
+def test_two_custom_operators_of_one_name_are_rejected_with_and_without_a_model():
+    one, other = (pp.custom.operator("C_", "rates -> efforts", x) for x in (1.0, 2.0))
+    for model in (None, pp.examples.planar_arm(2)):
+        with pytest.raises(InputError, match="two custom operators are named C_"):
+            pp.prove(pp.Identity(one, other), model)
+        assert not pp.prove(pp.Identity(one, 2 * one), model)

@@ -66,7 +66,13 @@ def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any])
         values[name] = value
     missing = [name for name in names if name not in values]
     if missing:
-        raise InputError(f"missing {', '.join(missing)}; {signature}")
+        more = ""
+        if "Udot" in missing:
+            more = (
+                ". Udot are the accelerations that constraint rows prescribe, one for each row; "
+                "rows that prescribe none have 0:  Udot=np.zeros(system.n_rows)"
+            )
+        raise InputError(f"missing {', '.join(missing)}; {signature}{more}")
     return values
 
 

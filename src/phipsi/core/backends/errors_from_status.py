@@ -188,7 +188,8 @@ def _contradiction_text(
         f"inconsistent with them{gap}: no motion satisfies all constraints.\n"
         "Either the loops are not closed, the velocities violate the constraints, prescribed "
         "velocities contradict each other, or the configuration is singular. Project the state "
-        "onto the constraints first:\n    q, v = system.project(q, v)"
+        "onto the constraints first:\n    q, v = system.project(q, v)\n"
+        "The rows that depend on others are  system.redundant_rows(q)"
     )
 
 

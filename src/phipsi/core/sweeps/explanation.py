@@ -22,6 +22,7 @@ from phipsi.core.sweeps.ir import (
     Loop,
     LoopStep,
     Naming,
+    Operation,
     StepKind,
     dependencies,
 )
@@ -177,13 +178,39 @@ def _text(e: Explanation) -> str:
         if re.fullmatch(r"W\d*", name) and name not in own
         for text in ("", f"{name}(k) is φ(world, k), the pose of body k in the world")
     ][:2]
-    if numbers := sorted(own & {"k", "c", "p", "i", "j", "l", "C"}):
+    equations = "\n".join(y for s in e.sweeps for y in s.equations)
+    indices = set(re.findall(r"(?<=[(,])\w(?=[,)])", equations))
+    if numbers := sorted(own & indices):
         lines += ["", f"{', '.join(numbers)} in brackets is a number; elsewhere a custom operator"]
+    lines += _functions(e)
     lines += ["", f"cost  {e.order}, {_flops(e)}"]
     if e.plans:
         lines += ["", "plans (time of one configuration in a batch, estimated)"]
         lines += [f"  {'>' if i == 0 else ' '} {plan}" for i, plan in enumerate(e.plans)]
-    return "\n".join(lines)
+    return _with_family_numbers("\n".join(lines), e)
+
+
+def _functions(e: Explanation) -> list[str]:
+    """What the functions in the equations are, such as gauge(V(k)): their rows say it."""
+    equations = [line for sweep in e.sweeps for line in sweep.equations]
+    written = "\n".join(line.partition(" = ")[2] for line in equations)
+    named = {line.partition("(")[0] for line in equations}
+    words = dict.fromkeys(re.findall(r"(?<![\w.{])([a-z][a-z_]{3,})(?=\*?\()", written))
+    known = [x for x in words if Operation.exists(x) and x not in named]
+    lines = [f"{x}(…): {Operation.named(x).meaning}" for x in known]
+    return ["", *lines] if lines else []
+
+
+_FAMILY = re.compile(r"([₀₁₂₃₄₅₆₇₈₉]+) is (\{[^{}₀₁₂₃₄₅₆₇₈₉]*\})")
+
+
+def _with_family_numbers(text: str, e: Explanation) -> str:
+    """The recursion with the numbers that Riccati families have in the computed expressions."""
+    before, mark, recursion = text.partition("\nrecursion (")
+    numbers = {braces: n for x in e.lowered[:1] for n, braces in _FAMILY.findall(str(x))}
+    for braces, number in numbers.items() if len(e.lowered) == 1 else ():
+        recursion = recursion.replace(braces, number)
+    return before + mark + recursion
 
 
 def _count(e: Explanation) -> str:
@@ -194,7 +221,7 @@ def _count(e: Explanation) -> str:
 def _flops(e: Explanation) -> str:
     if e.bodies is None:
         return f"about {e.flops} flops per body with one-dof hinges"
-    return f"about {e.flops} flops for {e.bodies} bodies"
+    return f"about {e.flops} flops for {e.bodies} {'body' if e.bodies == 1 else 'bodies'}"
 
 
 def _latex(e: Explanation) -> str:

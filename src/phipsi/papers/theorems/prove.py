@@ -20,6 +20,7 @@ from phipsi.core.operators import (
     inputs_of,
     is_about_modes,
     is_of_rigid_bodies,
+    own_rows,
     paper_named,
     parse,
     written_nodes,
@@ -245,6 +246,7 @@ def prove(
             f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
+    own_rows(identity.expressions)  # rejects two custom operators of one name
     if model is None:
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
