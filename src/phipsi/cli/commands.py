@@ -561,6 +561,10 @@ for one in (info, check, simulate, view, render, explain, export, workbench, ben
 app.command(study_app)
 
 
+_IN_PYTHON = ("prove", "derive", "identities", "parse", "simplify")
+"""What the workbench offers and the command line does not."""
+
+
 def main() -> None:
     """Entry point of the `phipsi` command."""
     for stream in (sys.stdout, sys.stderr):  # Greek that a terminal cannot show must not end us
@@ -571,6 +575,11 @@ def main() -> None:
         sys.stdout.flush()
     except CycloptsError:  # it is reported already
         code = BAD_USAGE
+        word = sys.argv[1] if len(sys.argv) > 1 else ""
+        if word in _IN_PYTHON:
+            example = f'import phipsi as pp; print(pp.{word}("…"))'
+            print(f"{word} is a function of Python:  python -c '{example}'", file=sys.stderr)
+            print("or type the expression in a browser:  phipsi workbench", file=sys.stderr)
     except BrokenPipeError:  # whoever read the output, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

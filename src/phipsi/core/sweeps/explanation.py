@@ -325,6 +325,8 @@ class Recursion:
                 continue
             self.at_roots = {}
             right = self._body(x.equation if x.equation is not None else x, at)
+            if right == self._named(x, at):  # an input under its own name
+                continue
             equals = " &= " if self.latex else " = "
             out.append(f"{self._named(x, at)}{equals}{right}{self._roots()}")
         return out
