@@ -98,6 +98,7 @@ def test_an_equation_is_answered_for_the_command_line():
     assert "pass custom" not in for_the_command_line(str(error.value))
 
 
+@pytest.mark.filterwarnings("ignore:Cyclopts")
 @pytest.mark.parametrize("word", ["prove", "derive"])
 def test_functions_of_python_are_no_commands_and_named(
     word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

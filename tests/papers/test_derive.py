@@ -230,3 +230,16 @@ def test_vdot_is_derived_through_the_equations_of_motion(forces):
         assert found and law in [x.name for x in found.steps]
         assert found.check()
     assert not pp.derive("v̇", f"ψ* H* D⁻¹ (I − H ψ K) {free}".replace("ψ* H*", "2"))
+
+
+def test_a_derivation_that_restates_the_claim_says_so():
+    """An identity that is the claim in other letters, unless the user named what may be used."""
+    claim = "mass_matrix^-1 = (I - H psi K)* D^-1 (I - H psi K)"
+    found = pp.derive(claim)
+    assert found.restated == ("Identity 6",)
+    assert "\nIdentity 6 states the claim in other letters. For a derivation" in str(found)
+    named = pp.derive(claim, using=["Identity 6"])
+    assert named.restated == () and "other letters" not in str(named)
+    others = "phi - psi = psi K H phi", "psi^-1 = phi^-1 + K H", "J mass_matrix^-1 J* = B* Omega B"
+    for other in others:
+        assert pp.derive(other).restated == ()  # by others, or by definitions

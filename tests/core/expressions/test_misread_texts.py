@@ -44,3 +44,9 @@ def test_numbers_are_read_where_they_cannot_be_an_index():
 )
 def test_identities_are_found_by_the_name_of_the_recursion(query, name):
     assert pp.identities(query)[0].name == name
+
+
+def test_the_force_at_the_tip_behind_a_letter_is_read_with_a_space():
+    with pytest.raises(ParseError, match=re.escape("did you mean B f(0)?")):
+        pp.parse("H φ Bf(0)", notation="SOA")
+    assert pp.parse("H φ B f(0)", notation="SOA") is pp.parse("H φ B f0")

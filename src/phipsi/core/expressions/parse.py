@@ -16,6 +16,7 @@ from typing import cast
 from phipsi.core.expressions.coefficients import Number, times
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.latex import from_latex, is_latex, script_letter
+from phipsi.core.expressions.misread_formulas import hint_at
 from phipsi.core.expressions.node import (
     SELECTABLE,
     Expr,
@@ -70,6 +71,7 @@ _INSIDE = re.compile(  # names in quotes may hold brackets; none is longer than 
     r'((?:[^\]"]|"(?:[^"\\]|\\.){0,400}"){0,400})\]'
 )
 _BLOCK = re.compile(r"([^\W\d]\w*)\([ ]*[\w+\- ]{1,8},[ ]*[\w+\- ]{1,8}\)")
+_TIP = re.compile(r"([^\W\d]\w*)([fVaα]\(0\))")
 _NAMED = ("component", "point", "space")  # kinds of brackets that hold names and numbers of users
 _NOTHING = re.compile("(?!)")
 _SCRIPTS = re.compile(r"[\^'′ᵀ⊤/]")  # what only makes sense after an operator
@@ -321,7 +323,7 @@ class _ExpressionParser:
                 f"bodies. The numbers of a block are entries of  pp.evaluate_dense("
                 f'"{block[1]}", model, q)'
             )
-        return self.error("an operator is missing here")
+        return self.error(self._misread() or "an operator is missing here")
 
     def number(self, found: re.Match[str]) -> Number:
         """A number of bounded length: fractions and integers are exact."""
@@ -401,7 +403,7 @@ class _ExpressionParser:
                 return selected
         name = word if word in self.leaves else self._prefix(word)
         if name is None:
-            raise self.error(self._unknown(word), start)
+            raise self.error(self._misread() or self._unknown(word), start)
         self.at += len(name)
         return self._decorated(self.leaves[name], start)
 
@@ -494,6 +496,13 @@ class _ExpressionParser:
                 return name
         return None
 
+    def _misread(self) -> str:
+        """What to write instead of a block or an attribute; f(0) behind a name is neither."""
+        tip = _TIP.match(self.text, self.at)
+        if tip and tip[1] in self.leaves:
+            return f"did you mean {tip[1]} {tip[2]}? Put spaces between ASCII names"
+        return "" if self.places is not None else hint_at(self.source, self.at)
+
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])
         foreign = self.words.foreign(word, self.source, self.words)
@@ -502,12 +511,6 @@ class _ExpressionParser:
         said = f"'{word}' is not an operator of the catalogue"
         if word[0] == "q" and letters(word)[1:].strip("\u0307\u0308") == "" and len(word) > 1:
             return f"{said}; generalized velocities are v, and their derivatives vdot, printed v̇"
-        own = word[:-1]
-        if (
-            self.text.startswith("(0)", self.at + len(letters(word)))
-            and letters(own) in self.leaves
-        ):
-            return f"{said}; did you mean {own} {word[-1]}(0)? Put spaces between ASCII names"
         first = "" if word.isascii() else self.words.foreign(word[0], self.source, self.words)
         if first and len(word) > 1:
             return f"'{word[0]}' is a letter of papers, not of the catalogue: {first}"

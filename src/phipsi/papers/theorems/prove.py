@@ -247,6 +247,7 @@ def prove(
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
     own_rows(identity.expressions)  # rejects two custom operators of one name
+    paper = paper or identity.paper
     if model is None:
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
@@ -290,6 +291,14 @@ def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]
     if general:
         return general
     return replace(meant, reason=f"as {paper} means it: {NO_ROTORS}; {meant.reason}")
+
+
+def with_paper_condition(identity: Identity) -> Identity:
+    """The identity with the condition under which it holds as its paper means it, if it has one."""
+    if not identity.paper:
+        return identity
+    proof = prove(identity)
+    return replace(proof.identity if proof else identity)  # of no paper any more
 
 
 # ---- without a model -----------------------------------------------------------------------------
