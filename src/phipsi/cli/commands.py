@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError
 
 from phipsi.cli.bench import bench
+from phipsi.cli.advice import function_of_python
 from phipsi.cli.common import (
     BAD_USAGE,
     INTERRUPTED,
@@ -580,10 +581,6 @@ for one in (info, check, simulate, view, render, explain, export, workbench, ben
 app.command(study_app)
 
 
-_IN_PYTHON = ("prove", "derive", "identities", "parse", "simplify")
-"""What the workbench offers and the command line does not."""
-
-
 def main() -> None:
     """Entry point of the `phipsi` command."""
     for stream in (sys.stdout, sys.stderr):  # Greek that a terminal cannot show must not end us
@@ -594,11 +591,7 @@ def main() -> None:
         sys.stdout.flush()
     except CycloptsError:  # it is reported already
         code = BAD_USAGE
-        word = sys.argv[1] if len(sys.argv) > 1 else ""
-        if word in _IN_PYTHON:
-            example = f'import phipsi as pp; print(pp.{word}("…"))'
-            print(f"{word} is a function of Python:  python -c '{example}'", file=sys.stderr)
-            print("or type the expression in a browser:  phipsi workbench", file=sys.stderr)
+        print(function_of_python(*sys.argv[1:2]), end="", file=sys.stderr)
     except BrokenPipeError:  # whoever read the output, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
