@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError
 
-from phipsi.cli.bench import bench
 from phipsi.cli.advice import function_of_python
+from phipsi.cli.bench import bench
 from phipsi.cli.common import (
     BAD_USAGE,
     INTERRUPTED,

@@ -261,7 +261,7 @@ def exchanged_pivots(a: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         for i in range(n):
             best = i + np.abs(work[..., i:, i]).argmax(-1)
-            order = np.broadcast_to(np.arange(n), work.shape[:-1]).copy()
+            order = np.zeros(work.shape[:-1], dtype=np.intp) + np.arange(n, dtype=np.intp)
             np.put_along_axis(order, best[..., None], i, -1)
             order[..., i] = best
             work = np.take_along_axis(work, order[..., None], -2)
