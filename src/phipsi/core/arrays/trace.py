@@ -20,7 +20,7 @@ import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array, Node, Shape
-from phipsi.core.arrays.law_errors import fail, is_read_by_a_user, short
+from phipsi.core.arrays.law_errors import fail, fail_without_value, is_read_by_a_user, short
 from phipsi.core.model import as_floats, is_array, is_list
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
@@ -96,7 +96,9 @@ class Tracer:
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):
-            fail(f"{name} of arrays cannot be traced", _INSTEAD.get(name) or _listed())
+            fail_without_value(
+                f"{name} of arrays cannot be traced", _INSTEAD.get(name) or _listed()
+            )
         raise AttributeError(f"a traced array has no attribute {name!r}", name=name, obj=self)
 
     # ---- shape
@@ -187,7 +189,7 @@ class Tracer:
     def become(self, node: Node) -> None:
         """Take other values, if no other name sees them."""
         if not self._owned:
-            fail(
+            fail_without_value(
                 "entries of an argument, or of a view of another array, cannot be assigned",
                 "assign to a copy:  x = x.copy(); x[0] = …",
             )
@@ -252,7 +254,7 @@ class Tracer:
     # ---- values that are not known
 
     def __bool__(self) -> NoReturn:
-        fail(
+        fail_without_value(
             "the function branches on a value that is known only when it runs",
             "write  np.where(condition, a, b)  instead of  a if condition else b;  "
             "np.maximum(a, b)  instead of  max(a, b);  "
@@ -261,7 +263,7 @@ class Tracer:
         )
 
     def _known_only_later(self, *_: Any) -> NoReturn:
-        fail(
+        fail_without_value(
             "the function needs the number itself, which is known only when it runs",
             "use np.zeros_like(x, shape=(6, 6)) instead of np.zeros((6, 6)) for arrays whose "
             "entries are assigned, x being a value of the function; np.stack([a, b]) or "
@@ -341,11 +343,11 @@ class Tracer:
             return METHODS[ufunc, method](*inputs, **options)
         if method != "__call__" or options:
             how = method if method != "__call__" else ", ".join(f"{k}=" for k in options)
-            fail(f"np.{ufunc.__name__} with {how} cannot be traced")
+            fail_without_value(f"np.{ufunc.__name__} with {how} cannot be traced")
         row = UFUNCS.get(ufunc.__name__)
         if row is None:
             name = ufunc.__name__
-            fail(f"np.{name} cannot be traced", _INSTEAD.get(name) or _listed())
+            fail_without_value(f"np.{name} cannot be traced", _INSTEAD.get(name) or _listed())
         return row(*inputs) if callable(row) else entrywise(row, *inputs)
 
     def __array_function__(
@@ -357,7 +359,7 @@ class Tracer:
         traced = FUNCTIONS.get(function)
         if traced is None:
             name = function.__name__
-            fail(f"np.{name} cannot be traced", _INSTEAD.get(name) or _listed())
+            fail_without_value(f"np.{name} cannot be traced", _INSTEAD.get(name) or _listed())
         try:
             return traced(*args, **kwargs)
         except TypeError as error:
