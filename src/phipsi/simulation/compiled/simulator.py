@@ -26,14 +26,13 @@ from phipsi.simulation.compiled.simulator_results import (
     recorded_run,
     weights_of,
 )
-from phipsi.simulation.compiled.simulator_state import SimulatorState, check_state
+from phipsi.simulation.compiled.simulator_state import SimulatorState, check_initial, check_state
 from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.integrators.tableaux import METHODS, SIMULATED
 from phipsi.simulation.runs.checks import (
     check_contacts,
-    check_determined,
     check_quaternions,
     check_room,
     checked_number,
@@ -257,7 +256,7 @@ class Simulator:
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
         Motion(mechanism).check_start(*flat, names=("q", "v"))
-        check_determined(mechanism, flat[0], compiled.circuit.rows)
+        check_initial(self, flat[0], values)
         if mechanism.contact_pairs is not None:
             name = contact.contact_rows.MATERIALS
             if name in (parameters or {}):
