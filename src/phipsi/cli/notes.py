@@ -44,6 +44,7 @@ def _contacts(model: Model, file: Path, *, fmu: bool) -> str:
     """Shapes of a robot that may fall or reach what is fixed."""
     from phipsi.core.model import WORLD
     from phipsi.errors import counted
+    from phipsi.simulation import warn_of_floor
 
     touching = [x for x in model.geometry if x.role == "collision"]
     hosts = [model.resolve_point(x.link)[0] for x in touching]
@@ -52,6 +53,7 @@ def _contacts(model: Model, file: Path, *, fmu: bool) -> str:
     floats = any(joint.nv == 6 and parent == WORLD for joint, parent in roots)
     if not moving or (moving == len(hosts) and not floats):
         return ""
+    warn_of_floor(model, quiet=True)  # this note says it
     floor = "what is fixed in the world" if moving < len(hosts) else "a floor"
     lines = [
         f"{counted(moving, 'collision shape')} of the robot without contacts in this simulation: "

@@ -167,9 +167,10 @@ def warn_of_quaternions(model: Model, value: Any) -> None:
         if len(far):
             one = q[far[0]]
             _TOLD.add(model)
+            fix = quaternion_fix("q", one, at)
             warn(
                 f"q: the quaternion (w, x, y, z) of joint {name!r} is {one[at].tolist()}, of "
-                f"length {lengths[far[0]]:.6g}; its direction is used. {quaternion_fix('q', one, at)}"
+                f"length {lengths[far[0]]:.6g}; its direction is used. {fix}"
             )
             return
 
