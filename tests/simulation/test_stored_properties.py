@@ -118,3 +118,13 @@ def test_robots_that_stay_or_touch_nothing_are_not_warned_of(tmp_path: Path, tex
     path = tmp_path / "box.xml"
     path.write_text(text)
     pp.Simulator(pp.load(path), [])
+
+
+def test_systems_with_contacts_have_joint_properties(door: pp.Model):
+    shaped = door.with_shape("ball", "leaf", pp.shapes.Sphere(0.1))
+    system = pp.System(shaped, contacts=pp.Contacts(shaped, ground=pp.Pose(translation=(0, 0, -3))))
+    for exact in (False, True):
+        mine, plain = (pp.forces.from_model(x, exact=exact) for x in (system, shaped))
+        assert [repr(x) for x in mine] == [repr(x) for x in plain] and len(mine) == 3
+    sim = pp.Simulator(system, mine, dt=2e-3, integrator="time_stepping")
+    assert abs(sim.rollout(sim.initial_state(), steps=1000).q[-1, 0] - 1.0) < 1e-6

@@ -155,7 +155,8 @@ def simulate(
     if joint_properties:
         scenario = replace(scenario, forces=from_model(scenario.model))
     if not is_scenario:
-        print_notes(scenario.model, file, joint_properties=bool(joint_properties))
+        given = bool(joint_properties)
+        print_notes(scenario.model, file, joint_properties=given, q=scenario.q0)
     title = scenario.title or scenario.model.name or file.stem
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 

@@ -163,19 +163,17 @@ class _MJCFReader:
 
     def _note_references(self) -> None:
         """Joints whose coordinate is not 0 where the file draws them."""
-        if not self.references:
-            return
-        name = next(iter(self.references))
-        lines = [f"    q[model.q_slice({x!r})] = {at!r}" for x, at in self.references.items()]
-        self.robot.note(
-            "ref",
-            f"joint {shortened(name)}",
-            name,
-            "its ref is not 0. Coordinates are measured as in MuJoCo, so the pose of the file "
-            "(qpos0) is not model.neutral(), in which joints are at 0. It is\n"
-            + "\n".join(["    q = model.neutral()", *lines]),
-            self._at("joint", name),
-        )
+        for name, at in self.references.items():
+            self.robot.note(
+                "ref",
+                f"joint {shortened(name)}",
+                name,
+                "coordinates are measured as in MuJoCo, from its ref: in the pose of the file "
+                f"(qpos0) it is at {at:.6g}, and in model.neutral() at 0. For the former:\n"
+                f"    q = model.neutral(); q[model.q_slice({name!r})] = {at!r}",
+                self._at("joint", name),
+                numbers=(at,),
+            )
 
     # ---------------------------------------------------------------- frames and the rest
 

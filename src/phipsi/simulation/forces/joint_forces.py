@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.algorithms import Chart, ConstraintMetric, System, mass_matrix, search
-from phipsi.core.model import Model, mechanism_of, rates_of, supports, tree_of
+from phipsi.core.model import UNAFFECTED, Model, mechanism_of, rates_of, supports, tree_of
 from phipsi.errors import InputError, true_or_false
 from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, State, per_rate
@@ -286,7 +286,7 @@ class StribeckFriction(OnRates):
         return out
 
 
-@supports(loops=True, rotors=True)
+@supports(loops=True, contacts=UNAFFECTED, rotors=True)
 def from_model(
     model: Model,
     *,
@@ -370,7 +370,7 @@ def _largest_inertias(mechanism: Model) -> Array:
     """The largest inertia (nv,) that each joint moves, at configurations without a pattern."""
     tree = mechanism.model
     some = np.vstack([tree.neutral(), tree.random_configuration(0, (64,))])
-    if not isinstance(mechanism, System):
+    if not isinstance(mechanism, System) or not mechanism.n_rows:
         return np.diagonal(mass_matrix(tree, some), axis1=-2, axis2=-1).max(axis=0)
     found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
     if not closed.any():
