@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,3 +95,64 @@ def test_inertias_of_no_rigid_body_are_rejected():
     sim.initial_state(parameters={"inertia": scaled})
     with pytest.raises(InputError, match="scale all ten columns"):
         pp.Simulator(arm, per_trajectory=("mass",))
+
+
+def test_messages_name_the_line_to_type(tmp_path: Path):
+    """What users of MuJoCo tried first."""
+    model = box(3.5)
+    sim = pp.Simulator(model, dt=1e-3)
+    state = sim.initial_state()
+    with pytest.raises(InputError, match="For a number of steps:  steps=3"):
+        sim.rollout(state, 3)
+    with pytest.raises(pp.errors.ModelError, match="a point is the name of a body or frame"):
+        pp.jacobian(model, model.neutral(), [3])
+    with pytest.raises(AttributeError, match=r"model = model.with_gravity\("):
+        model.gravity = (0.0, 0.0, -1.0)
+    push = pp.law(lambda t, up: {"force": np.stack([0.0, 0.0, up * t])}, name="push")
+    with pytest.raises(pp.errors.LawError, match=r"push\.bind\(…\)\.at\('box'\)"):
+        pp.Simulator(model, [push.bind(up=2.0)])
+    pp.Simulator(model, [push.bind(up=2.0).at("box")])
+    run = sim.rollout(state, steps=2)
+    with pytest.raises(InputError, match=r"pp.render\(rollout.trajectory\(0\), 'run.mp4'\)"):
+        pp.render(run, tmp_path / "run.mp4")
+    with pytest.raises(InputError, match=r"pp.System\(system.model, system.constraints, contacts="):
+        pp.System(pp.System(model))
+
+
+def test_gravity_of_trajectories_is_that_of_the_model_by_default():
+    model = box(4.5)
+    sim = pp.Simulator(model, dt=1e-2, per_trajectory=("gravity",))
+    plain = pp.Simulator(model, dt=1e-2)
+    falls = [x.rollout(x.initial_state(), steps=20).q for x in (sim, plain)]
+    np.testing.assert_array_equal(*falls)
+    moon = sim.initial_state(parameters={"gravity": [[0, 0, -1.62], [0, 0, -9.81]]})
+    ends = sim.rollout(moon, steps=20).q[..., -1, 6]
+    np.testing.assert_allclose(ends[0] / ends[1], 1.62 / 9.81, rtol=1e-12)
+    with pytest.raises(InputError, match=r"'M' is a per-traj.*Pass values \(\.\.\., 1, 6, 6\):"):
+        pp.Simulator(model, per_trajectory=("M",)).initial_state()
+
+
+def test_derivatives_with_contacts_are_those_of_rollouts():
+    b = pp.ModelBuilder()
+    b.add_body("ball", joint=pp.joints.Free(), inertia=pp.SpatialInertia(1, (0, 0, 0), 0.1))
+    b.add_shape("skin", "ball", pp.shapes.Sphere(0.1))
+    model = b.build()
+    system = pp.System(model, contacts=pp.Contacts(model, ground=True))
+    q, v = np.array([1.0, 0, 0, 0, 0, 0, 0.1]), np.zeros(6)
+    for call in (
+        lambda: pp.linearize(system, q, v, np.zeros(6)),
+        lambda: pp.step_derivatives(system, q, v, np.zeros(6), 1e-3),
+    ):
+        with pytest.raises(InputError, match="Derivatives with contacts are those of a roll") as e:
+            call()
+    lines = [x.strip() for x in str(e.value).splitlines() if x.startswith("    ")]
+    space = dict(pp=pp, system=system, laws=[], dt=1e-3, q=q, v=v, weights=np.ones(6))
+    exec(lines[0], space)  # noqa: S102 - the lines that the message prints
+    found = eval(lines[1], space)  # noqa: S307
+    assert found.v.shape == (6,) and np.isfinite(found.v).all()
+    with pytest.raises(KeyError, match=r"parameters=\('contact.materials',\)"):
+        found.parameters["contact.materials"]
+    sim = space["sim"]
+    state = sim.initial_state(q, v)
+    more = dict(steps=1, cotangents={"v": 1.0}, parameters=("contact.materials",))
+    assert sim.gradient(state, **more).parameters["contact.materials"].shape[0] == 1

@@ -20,6 +20,7 @@ from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
 from phipsi.simulation.compiled.simulator_results import (
+    ParameterGradients,
     Rollout,
     SimulatorGradient,
     own_rows,
@@ -319,9 +320,8 @@ class Simulator:
             value, shape = given.get(name, self.parameters[name]), quantity.shape
             if value is None:
                 raise InputError(
-                    f"{name!r} is a per-trajectory parameter without a default, and no value was "
-                    "passed. Pass\n"
-                    f"    sim.initial_state(…, parameters={{{name!r}: …}})    # (..., *{shape})"
+                    f"{name!r} is a per-trajectory parameter without a default. Pass values (..., "
+                    f"{str(shape)[1:]}:\n    sim.initial_state(…, parameters={{{name!r}: …}})"
                 )
             known = self.compiled.circuit.quantities.get(name)
             if known is not None and known.kind == "parameter":
@@ -585,10 +585,10 @@ class Simulator:
             shaped.pop("v"),
             shaped,
             by_tau.reshape(*batch, *by_tau.shape[1:]),
-            {
-                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x
+            ParameterGradients(
+                (n, x.reshape(*batch, *x.shape[1:]) if n in state.own else x)
                 for n, x in found.parameters.items()
-            },
+            ),
         )
 
 
