@@ -312,7 +312,8 @@ def from_model(
     limit_time : float, optional
         Longest time of a contact with a limit, s. Default: 0.02.
     dissipation : float, optional
-        Dissipation of limits, as in `JointLimit`. Default: 0.
+        Dissipation of limits, as in `JointLimit`. Default: 0, elastic limits. With contacts, or for
+        states that may begin beyond limits, ``exact=True`` is the better choice.
     velocity_scale : float, optional
         Velocity scale of friction, as in `JointFriction`. Default: 0.01.
     exact : bool, optional
