@@ -123,7 +123,7 @@ def joint_array(
 
 
 _FAR_FROM_UNIT = 1e-3  # of the length of a quaternion: more than rounding and printed digits
-_TOLD = WeakSet[Model]()  # models whose user was told once
+_TOLD = WeakSet[Model]()  # models with a warning already
 
 
 def quaternion_fix(name: str, q: Array, at: slice) -> str:

@@ -22,7 +22,6 @@ from phipsi.simulation.runs.checks import check_determined, check_inertias
 from phipsi.simulation.runs.rollout import failure
 
 if TYPE_CHECKING:
-    from phipsi.simulation.compiled.simulator import Simulator
     from phipsi.simulation.runs.run_memory import RunMemory
     from phipsi.simulation.runs.run_program import RunProgram
 
@@ -286,7 +285,7 @@ class SimulatorState:
         return failure(compiled.mechanism, *about, unsolved, overlap)
 
 
-def check_initial(simulator: Simulator, q: Array, values: Mapping[str, Array]) -> None:
+def check_initial(simulator: Any, q: Array, values: Mapping[str, Array]) -> None:
     """Check initial configurations (n, nq) with laws, and inertias among the parameters."""
     check_determined(simulator.compiled.mechanism, q, simulator.compiled.circuit.rows)
     warn_beyond_limits(simulator.model, simulator.laws, q)
