@@ -20,6 +20,10 @@ _SENTENCES = (
         r'this is an equation, and an expression has no "=". Explain one of its sides; in Python, '
         r"\1 decides whether it holds",
     ),
+    (
+        r"(loops cut open,|points and axes) (?:pass|compile for) system\.model",
+        r"\1 add  --loops cut",
+    ),
     (r"\bpass custom=\[\w+\]", "only Python knows those of custom=[…]"),
     (r"trajectory\.save\(path\)", "phipsi simulate FILE --duration 2 -o NAME.npz"),
     (r"output_times=np\.arange\(0, duration, ([^)]*)\)", r"--output-every \1"),

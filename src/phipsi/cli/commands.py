@@ -386,8 +386,9 @@ def _to_view(
     step = (2e-3 if touches else 1e-3) if dt is None else dt
     if file.suffix.lower() != ".toml":
         print_notes(
-            scenario.model, file, joint_properties=joint_properties, touching=touches, dt=step
-        )
+            scenario.model, file, joint_properties=joint_properties, touching=touches, dt=step,
+            q=scenario.q0,
+        )  # fmt: skip
     simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
     return simulator, scenario.q0, scenario.v0
 

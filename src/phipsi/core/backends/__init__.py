@@ -6,7 +6,8 @@ __getattr__ = offer_within(
     __name__,
     {
         "arguments": (
-            "bind_arguments by_name check_finite joint_array joint_at real_array state_arrays"
+            "bind_arguments by_name check_finite joint_array joint_at quaternion_fix real_array "
+            "state_arrays"
         ),
         "array_algebra": "FUNCTIONS OBJECTS natural_square solve_semidefinite",
         "backend": "Array Arrays Backend Loaded SweepProgram backend_of has_machine_code never",

@@ -11,6 +11,7 @@ from phipsi.core.backends.arguments import (
     check_finite as check_finite,
     joint_array as joint_array,
     joint_at as joint_at,
+    quaternion_fix as quaternion_fix,
     real_array as real_array,
     state_arrays as state_arrays,
 )

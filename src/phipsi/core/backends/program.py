@@ -17,6 +17,7 @@ from phipsi.core.backends.arguments import (
     check_shapes,
     check_symmetric,
     of_bad_inputs,
+    warn_of_quaternions,
 )
 from phipsi.core.backends.array_algebra import result_dtype
 from phipsi.core.backends.backend import (
@@ -299,8 +300,10 @@ class Program:
         answer = self.direct(*args)
         return self._quick(args, 1, None) if answer is None else answer
 
-    def _first(self, *_: Any) -> None:
-        """The first call: load the program; later calls use its shortcuts."""
+    def _first(self, *args: Any) -> None:
+        """The first call: load the program; later calls use its shortcuts, and check less."""
+        if args and self.inputs[0] == "q":
+            warn_of_quaternions(self.model, args[0])
         loaded = self.loaded
         short = loaded.code is not None or not self.source.symmetric_inputs  # which it checks
         self.direct = loaded.direct if short else never

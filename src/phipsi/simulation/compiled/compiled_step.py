@@ -193,6 +193,8 @@ class CompiledStep:
             known = None
             if name == INERTIA:
                 known = inertial_parameters(self.model).reshape(shape)
+            elif name == "gravity" and shape == (3,):
+                known = np.array(self.model.gravity)
             elif contacts is not None and name == contact.contact_rows.MATERIALS:
                 known = contact.contact_rows.slot_materials(contacts)
             out[name] = StepQuantity(name, shape, known)

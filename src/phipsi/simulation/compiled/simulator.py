@@ -20,13 +20,14 @@ from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
 from phipsi.simulation.compiled.law_decay import check_law_decay
 from phipsi.simulation.compiled.simulator_results import (
+    ParameterGradients,
     Rollout,
     SimulatorGradient,
     own_rows,
     recorded_run,
     weights_of,
 )
-from phipsi.simulation.compiled.simulator_state import SimulatorState, check_state
+from phipsi.simulation.compiled.simulator_state import SimulatorState, check_initial, check_state
 from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.forces.stored_properties import acting_laws, not_acting
 from phipsi.simulation.integrators.motion import Motion
@@ -34,7 +35,6 @@ from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.integrators.tableaux import METHODS, SIMULATED
 from phipsi.simulation.runs.checks import (
     check_contacts,
-    check_determined,
     check_quaternions,
     check_room,
     checked_number,
@@ -257,7 +257,7 @@ class Simulator:
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
         Motion(mechanism).check_start(*flat, names=("q", "v"))
-        check_determined(mechanism, flat[0], compiled.circuit.rows)
+        check_initial(self, flat[0], values)
         if mechanism.contact_pairs is not None:
             name = contact.contact_rows.MATERIALS
             if name in (parameters or {}):
@@ -319,9 +319,8 @@ class Simulator:
             value, shape = given.get(name, self.parameters[name]), quantity.shape
             if value is None:
                 raise InputError(
-                    f"{name!r} is a per-trajectory parameter without a default, and no value was "
-                    "passed. Pass\n"
-                    f"    sim.initial_state(…, parameters={{{name!r}: …}})    # (..., *{shape})"
+                    f"{name!r} is a per-trajectory parameter without a default. Pass values (..., "
+                    f"{str(shape)[1:]}:\n    sim.initial_state(…, parameters={{{name!r}: …}})"
                 )
             known = self.compiled.circuit.quantities.get(name)
             if known is not None and known.kind == "parameter":
@@ -586,10 +585,10 @@ class Simulator:
             shaped.pop("v"),
             shaped,
             by_tau.reshape(*batch, *by_tau.shape[1:]),
-            {
-                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x
+            ParameterGradients(
+                (n, x.reshape(*batch, *x.shape[1:]) if n in state.own else x)
                 for n, x in found.parameters.items()
-            },
+            ),
         )
 
 

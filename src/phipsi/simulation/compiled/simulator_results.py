@@ -31,6 +31,17 @@ _OF_TRAJECTORIES = (
 """What a trajectory has and a rollout of several has not."""
 
 
+class ParameterGradients(dict[str, Any]):
+    """Gradients by names of parameters; of one that was not asked for it says how to ask."""
+
+    def __missing__(self, name: object) -> Any:
+        known = ", ".join(map(repr, self)) or "none"
+        raise KeyError(
+            f"there is no gradient with respect to {name!r}, but of: {known}. Ask for it:  "
+            f"sim.gradient(…, parameters=({name!r},))"
+        )
+
+
 class SimulatorGradient(NamedTuple):
     """The gradient of a rollout, from `Simulator.gradient`.
 

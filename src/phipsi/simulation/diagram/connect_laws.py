@@ -393,7 +393,9 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
         if not isinstance(name, str) or not name.isidentifier():
             fail(f"the output {short(name)} is not a name", "return {'tau': …}", law.place)
         if name in ("force", "wrench") and not law.points:
-            fail(f"the point where {name!r} acts is missing", f"{law.name}.at('tip')", law.place)
+            bound = ".bind(…)" if law.bound else ""
+            line = f"{law.name}{bound}.at({wiring.model.body_names[-1]!r})"
+            fail(f"the point where {name!r} acts is missing", f"pass  {line}", law.place)
         if name in RESERVED:
             why = f"the output {name!r} has the name of an input"
             fail(why, f"return it under another name:  {{'{name}_wanted': …}}", law.place)

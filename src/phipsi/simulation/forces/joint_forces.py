@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.algorithms import Chart, ConstraintMetric, System, mass_matrix, search
-from phipsi.core.model import Model, mechanism_of, rates_of, supports, tree_of
+from phipsi.core.model import UNAFFECTED, Model, mechanism_of, rates_of, supports, tree_of
 from phipsi.errors import InputError, true_or_false
 from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, State, per_rate
@@ -290,7 +290,7 @@ class StribeckFriction(OnRates):
         return out
 
 
-@supports(loops=True, rotors=True)
+@supports(loops=True, contacts=UNAFFECTED, rotors=True)
 def from_model(
     model: Model,
     *,
@@ -316,7 +316,8 @@ def from_model(
     limit_time : float, optional
         Longest time of a contact with a limit, s. Default: 0.02.
     dissipation : float, optional
-        Dissipation of limits, as in `JointLimit`. Default: 0.
+        Dissipation of limits, as in `JointLimit`. Default: 0, elastic limits. With contacts, or for
+        states that may begin beyond limits, ``exact=True`` is the better choice.
     velocity_scale : float, optional
         Velocity scale of friction, as in `JointFriction`. Default: 0.01.
     exact : bool, optional
@@ -374,7 +375,7 @@ def _largest_inertias(mechanism: Model) -> Array:
     """The largest inertia (nv,) that each joint moves, at configurations without a pattern."""
     tree = mechanism.model
     some = np.vstack([tree.neutral(), tree.random_configuration(0, (64,))])
-    if not isinstance(mechanism, System):
+    if not isinstance(mechanism, System) or not mechanism.n_rows:
         return np.diagonal(mass_matrix(tree, some), axis1=-2, axis2=-1).max(axis=0)
     found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
     if not closed.any():

@@ -370,7 +370,10 @@ def column_of(name: str) -> str:
     """Where a quantity is a column of a per-trajectory array, as a sentence; "" if it is none."""
     columns = contact.contact_rows.COLUMNS
     if name in ("mass", "masses"):
-        return f"Masses are column 0 of {INERTIA!r} (bodies, 10)"
+        return (
+            f"Masses are column 0 of {INERTIA!r} (bodies, 10), with moments beside them. For "
+            "another mass scale all ten columns"
+        )
     if name in ("armature", "armatures", "rotor_inertia"):
         return (
             "Armatures and rotor inertias are the diagonals of 'Jr' (bodies, k, k), with k the "
@@ -387,7 +390,10 @@ def check_per_trajectory(names: Sequence[str]) -> None:
     """Reject columns of quantities, and inertias that are listed twice."""
     for name in names:
         if where := column_of(name):
-            more = f":\n    per_trajectory=({INERTIA!r},)"
+            more = (
+                f":\n    per_trajectory=({INERTIA!r},)\n    parameters={{{INERTIA!r}: factor * "
+                "pp.identification.inertial_parameters(model).reshape(-1, 10)}"
+            )
             if "'Jr'" in where:
                 more = ":\n    per_trajectory=('Jr',)"
             elif INERTIA not in where:

@@ -69,6 +69,11 @@ def per_step_efforts(
             f"per_step={per_step!r} has no effect without tau=. Remove it, or pass tau for every "
             "step:  tau of shape (..., steps, nv)"
         )
+    if np.ndim(tau) == 0 and model.nv != 0:
+        raise InputError(
+            f"tau={tau!r} is a number, but tau are the torques and forces of all joints, (..., "
+            f"{model.nv}). For a number of steps:  steps={tau!r}"
+        )
     start = np.zeros((*batch, model.nq)), np.zeros((*batch, model.nv))
     q = np.broadcast_to(model.neutral(), start[0].shape)
     _, _, effort, whole = rollout_arrays(model, q, start[1], tau, steps, per_step)
