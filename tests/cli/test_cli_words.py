@@ -8,7 +8,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.cli.advice import for_the_command_line
-from phipsi.cli.commands import app
+from phipsi.cli.commands import app, main
 
 WITH_OUT = "simulate", "view", "export", "demo"
 STUDY = "run", "resume", "status", "report", "show"
@@ -109,3 +109,14 @@ def test_an_equation_is_answered_for_the_command_line():
     with pytest.raises(pp.errors.ParseError) as error:
         pp.parse("W H")
     assert "pass custom" not in for_the_command_line(str(error.value))
+
+
+@pytest.mark.filterwarnings("ignore:Cyclopts")
+@pytest.mark.parametrize("word", ["prove", "derive"])
+def test_functions_of_python_are_no_commands_and_named(
+    word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.argv", ["phipsi", word, "H G = I"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"{word} is a function of Python" in capsys.readouterr().err

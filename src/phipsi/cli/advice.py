@@ -44,3 +44,14 @@ def for_the_command_line(text: str) -> str:
 def _with_options(line: str) -> str:
     line = re.sub(rf"({_GIVEN}), (?=(?:{_NAMED})=)", r"\1 ", line)
     return re.sub(_GIVEN, lambda x: f"--{x[1]} {x[2].strip(chr(39))}", line)
+
+
+def function_of_python(word: str = "") -> str:
+    """Lines about a word that is a function of Python and no command; "" for others."""
+    if word not in ("prove", "derive", "identities", "parse", "simplify"):
+        return ""
+    return (
+        f"{word} is a function of Python:  "
+        f"python -c 'import phipsi as pp; print(pp.{word}(\"…\"))'\n"
+        "or type the expression in a browser:  phipsi workbench\n"
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError
 
+from phipsi.cli.advice import function_of_python
 from phipsi.cli.bench import bench
 from phipsi.cli.common import (
     BAD_USAGE,
@@ -591,6 +592,7 @@ def main() -> None:
         sys.stdout.flush()
     except CycloptsError:  # it is reported already
         code = BAD_USAGE
+        print(function_of_python(*sys.argv[1:2]), end="", file=sys.stderr)
     except BrokenPipeError:  # whoever read the output, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

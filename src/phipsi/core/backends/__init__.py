@@ -19,7 +19,9 @@ __getattr__ = offer_within(
         ),
         "options": "CallOptions Calls OnError check_on_error in_order named with_names",
         "program": "Program",
-        "rank_limits": ". HINGE_TOLERANCE ROW_FLOOR ROW_GAP ROW_GAP_LEAST ROW_TOLERANCE",
+        "rank_limits": (
+            ". CANCELLED_TOLERANCE HINGE_TOLERANCE ROW_FLOOR ROW_GAP ROW_GAP_LEAST ROW_TOLERANCE"
+        ),
         "reference": "evaluate",
         "result_memory": "LEAST empty",
         "storage_layout": ". argument_shapes block_shape body_slices space_blocks vector_shape",

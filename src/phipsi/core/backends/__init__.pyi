@@ -61,6 +61,7 @@ from phipsi.core.backends.options import (
 )
 from phipsi.core.backends.program import Program as Program
 from phipsi.core.backends.rank_limits import (
+    CANCELLED_TOLERANCE as CANCELLED_TOLERANCE,
     HINGE_TOLERANCE as HINGE_TOLERANCE,
     ROW_FLOOR as ROW_FLOOR,
     ROW_GAP as ROW_GAP,

@@ -23,31 +23,34 @@ def bind_arguments(
 ) -> tuple[dict[str, Array], tuple[int, ...]]:
     """The inputs as arrays by name, and the common batch shape."""
     values = by_name(program.inputs, args, named)
-    shapes = program.input_shapes
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Array] = {n: as_numbers(n, values[n]) for n in program.inputs}
+    batch, columns = check_shapes(program, {n: a.shape for n, a in arrays.items()})
+    if columns is not None:
+        arrays["columns"] = np.zeros(columns)
+    return arrays, batch
+
+
+def check_shapes(
+    program: SweepProgram, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[int, ...], int | None]:
+    """The common batch shape of inputs of these shapes, and their number of columns, if any."""
     batches: list[tuple[int, ...]] = []
     columns: int | None = None
+    expected_shapes = program.input_shapes
     for name in program.inputs:
-        a = as_numbers(name, values[name])
-        expected = shapes[name]
-        core: tuple[int, ...] = a.shape[max(a.ndim - len(expected), 0) :]
-        fits = a.ndim >= len(expected) and all(
-            e in (-1, c) for e, c in zip(expected, core, strict=False)
-        )
-        if not fits:
-            raise InputError(_shape_text(program, name, expected, a.shape))
+        shape, expected = shapes[name], expected_shapes[name]
+        lead = len(shape) - len(expected)
+        core = shape[max(lead, 0) :]
+        if lead < 0 or not all(e in (-1, c) for e, c in zip(expected, core, strict=True)):
+            raise InputError(_shape_text(program, name, expected, shape))
         if -1 in expected:
             if columns not in (None, core[-1]):
                 raise InputError(
                     f"operands have {columns} and {core[-1]} columns; these numbers must be equal"
                 )
             columns = core[-1]
-        arrays[name] = a
-        batches.append(a.shape[: a.ndim - len(expected)])
-    batch = _common_batch(program.inputs, batches)
-    if columns is not None:
-        arrays["columns"] = np.zeros(columns)
-    return arrays, batch
+        batches.append(shape[:lead])
+    return _common_batch(program.inputs, batches), columns
 
 
 def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +67,13 @@ def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any])
         values[name] = value
     missing = [name for name in names if name not in values]
     if missing:
-        raise InputError(f"missing {', '.join(missing)}; {signature}")
+        more = ""
+        if "Udot" in missing:
+            more = (
+                ". Udot are the accelerations that constraint rows prescribe, one for each row; "
+                "rows that prescribe none have 0:  Udot=np.zeros(system.n_rows)"
+            )
+        raise InputError(f"missing {', '.join(missing)}; {signature}{more}")
     return values
 
 
@@ -155,7 +164,7 @@ def warn_of_quaternions(model: Model, value: Any) -> None:
     if not places or model in _TOLD or not isinstance(value, np.ndarray | list | tuple):
         return
     try:
-        q = np.asarray(value)
+        q: Array = np.asarray(value)
     except (TypeError, ValueError):  # the program says what is wrong with it
         return
     if q.dtype.kind not in "fi" or not q.ndim or q.shape[-1] != model.nq:

@@ -12,7 +12,9 @@ import numpy as np
 
 from phipsi.core.backends.arguments import (
     bind_arguments,
+    by_name,
     check_finite,
+    check_shapes,
     check_symmetric,
     of_bad_inputs,
     warn_of_quaternions,
@@ -367,7 +369,9 @@ def _has_traced(values: Sequence[Any]) -> bool:
 
 
 def _recorded(program: Program, args: Sequence[Any], named: dict[str, Any]) -> Any:
-    """The results as further traced values."""
-    from phipsi.core.arrays import recorded_call
+    """The results as further traced values; shapes are checked as those of numbers are."""
+    from phipsi.core.arrays import as_node, recorded_call
 
-    return recorded_call(program, args, named)
+    operands = {n: as_node(x) for n, x in by_name(program.inputs, args, named).items()}
+    batch, _ = check_shapes(program.source, {n: x.shape for n, x in operands.items()})
+    return recorded_call(program, operands, batch)

@@ -15,10 +15,10 @@ from phipsi.algorithms import chart_of
 from phipsi.core.arrays import Shape, evaluate
 from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
 from phipsi.core.model import Model, as_list, mechanism_of, supports, whole_number
-from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
-from phipsi.laws import BlockDiagram
+from phipsi.errors import InputError, answered, no_attribute, one_of, true_or_false, warn
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
+from phipsi.simulation.compiled.law_decay import check_law_decay
 from phipsi.simulation.compiled.simulator_results import (
     ParameterGradients,
     Rollout,
@@ -44,7 +44,7 @@ from phipsi.simulation.runs.checks import (
     reject_unfit,
 )
 from phipsi.simulation.runs.rollout import failure
-from phipsi.simulation.runs.rollout_arguments import per_step_efforts
+from phipsi.simulation.runs.rollout_arguments import BY_STEPS, per_step_efforts
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
@@ -145,9 +145,7 @@ class Simulator:
         self.reproducible = true_or_false("reproducible", reproducible)
         self.laws: Any = acting_laws(whole, laws, integrator)
         own = tuple(as_list("per_trajectory", per_trajectory, "['M']"))
-        made: Any = self.laws
-        if not isinstance(made, BlockDiagram):
-            made = block_diagram(whole, self.laws, self.dt, own)
+        made = block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
             raise InputError(f"episodes={episodes!r} must be pp.Episodes(…) or None")
@@ -291,6 +289,7 @@ class Simulator:
         if not resolve:
             fix = "sim.initial_state(q, v, resolve_penetration=True)    # moves with the first step"
             self.check_gaps(state, fix)
+        check_law_decay(state)
         return state
 
     def check_gaps(self, state: SimulatorState, fix: str) -> None:
@@ -388,6 +387,7 @@ class Simulator:
         else:
             state.advance_by(whole_number("steps", steps, 0), whole_number("threads", threads))
 
+    @answered("rollout", BY_STEPS, InputError)
     def rollout(
         self,
         state: SimulatorState,

@@ -47,6 +47,7 @@ class JointSpring(OnRates):
 
     __slots__ = ("stiffness", "rest", "_bent", "_chart", "_rest", "_stiffness", "_where")
     parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_stiffness", "rest": "_rest"}
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness",)
 
     def __init__(self, joints: Joints, stiffness: ArrayLike, rest: ArrayLike | None = None) -> None:
         self._fill(joints, stiffness=stiffness, rest=rest)
@@ -108,6 +109,7 @@ class JointDamper(OnRates):
 
     __slots__ = ("damping", "_damping")
     parameters: ClassVar[Mapping[str, str]] = {"damping": "_damping"}
+    not_negative: ClassVar[tuple[str, ...]] = ("damping",)
 
     def __init__(self, joints: Joints, damping: ArrayLike) -> None:
         self._fill(joints, damping=damping)
@@ -166,6 +168,7 @@ class JointFriction(OnRates):
 
     __slots__ = ("friction", "velocity_scale", "_dry", "_friction", "_slope", "_smooth")
     parameters: ClassVar[Mapping[str, str]] = {"friction": "_friction"}
+    not_negative: ClassVar[tuple[str, ...]] = ("friction",)
 
     def __init__(
         self, joints: Joints, friction: ArrayLike, velocity_scale: ArrayLike = 1e-2
@@ -245,6 +248,7 @@ class StribeckFriction(OnRates):
     parameters: ClassVar[Mapping[str, str]] = {
         "static": "_static", "sliding": "_sliding", "viscous": "_viscous",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("static", "sliding", "viscous")
 
     def __init__(
         self,

@@ -67,6 +67,7 @@ class JointLimit(OnRates):
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness", "dissipation")
 
     def __init__(
         self,

@@ -374,6 +374,12 @@ def column_of(name: str) -> str:
             f"Masses are column 0 of {INERTIA!r} (bodies, 10), with moments beside them. For "
             "another mass scale all ten columns"
         )
+    if name in ("armature", "armatures", "rotor_inertia"):
+        return (
+            "Armatures and rotor inertias are the diagonals of 'Jr' (bodies, k, k), with k the "
+            "largest number of velocities of a joint; for joints with one velocity pass  "
+            "parameters={'Jr': armature[..., None, None]}"
+        )
     if name in columns:
         array = contact.contact_rows.MATERIALS
         return f"{name} is column {columns.index(name)} of {array!r} (slots, {len(columns)})"
@@ -388,7 +394,9 @@ def check_per_trajectory(names: Sequence[str]) -> None:
                 f":\n    per_trajectory=({INERTIA!r},)\n    parameters={{{INERTIA!r}: factor * "
                 "pp.identification.inertial_parameters(model).reshape(-1, 10)}"
             )
-            if INERTIA not in where:
+            if "'Jr'" in where:
+                more = ":\n    per_trajectory=('Jr',)"
+            elif INERTIA not in where:
                 more = ", which differs between trajectories without per_trajectory="
             raise InputError(f"per_trajectory={[*names]!r}: there is no {name!r}. {where}{more}")
     if INERTIA in names and "M" in names:

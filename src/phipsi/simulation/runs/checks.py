@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -146,8 +146,23 @@ def _vector(
     return array
 
 
+_FOREIGN = {
+    **dict.fromkeys(("ode45", "ode23", "ode78", "ode89", "ode113", "rk45", "dop853"), "dopri"),
+    **dict.fromkeys(("ode15s", "ode23s", "ode23t", "ode23tb", "bdf", "radau5"), "radau"),
+    **dict.fromkeys(("ode1", "euler", "semi_implicit_euler", "implicitfast"), "semi_implicit"),
+    "ode4": "rk4",
+}
+"""Methods of MATLAB, SciPy and MuJoCo by name."""
+
+
 def checked_word(integrator: str) -> str:
     """The name of an integrator."""
+    own = isinstance(cast(object, integrator), str) and _FOREIGN.get(integrator.lower())
+    if own:
+        raise InputError(
+            f"integrator={integrator!r} is not known here; the method of that kind is\n"
+            f"    integrator={own!r}"
+        )
     return one_of("integrator", integrator, METHODS)
 
 
@@ -308,6 +323,10 @@ def checked_parameter(known: Quantity, value: Any) -> Array:
         raise InputError(
             f"{known.name} is {array[index]} at index {list(index)}; it must be finite{more}"
         )
+    if known.range is not None and not (fine := known.range.holds(array)).all():
+        index = tuple(int(i) for i in np.argwhere(~fine)[0])
+        where = f" at index {list(index)}" if index else ""
+        raise InputError(f"{known.name} is {array[index]}{where}; it must be {known.range}")
     if known.fixed is not None:
         where, why = known.fixed
         changed = where & (array != own)
