@@ -138,6 +138,8 @@ _VIEWS = {
     "mode page": "phipsi.pages.mode_page:mode_page",
     "export": "phipsi.codegen.export:export",
     "proved rules": "phipsi.papers.theorems.rule_proofs:proved_rules",
+    "change as printed": "phipsi.core.calculus.printed_changes:change_by_angle",
+    "rate as printed": "phipsi.core.calculus.printed_changes:time_derivative",
     "expand": "phipsi.papers.derivations.manipulate:expand",
     "rewrite": "phipsi.papers.derivations.manipulate:rewrite",
     "collect": "phipsi.papers.derivations.manipulate:collect",

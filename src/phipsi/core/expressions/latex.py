@@ -341,6 +341,9 @@ class _LatexTranslator:
             if first and first.end() < len(token):
                 self.tokens[self.at] = (token[first.end() :], place + first.end())
                 return first.group()
+            if token == r"\delta":  # here it is no part of a longer name
+                self.at += 1
+                return "δ"
             return self.symbol(depth + 1)
         end = self.closing[self.at]
         self.at += 1
