@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import cast
@@ -37,6 +37,8 @@ _ALL = {
     "α(0)": "B* α + a(0)",
     "V̇(0)": "α(0)",
     "C":    "H phi (M phi* a + b)",
+    "ℳ(θ)": "mass_matrix",
+    "C(θ,θ̇)": "C",
 }
 _ANGLES = {"θ̇": "v", "θ̈": "vdot"}
 _BIASED = {  # MM, MC and 88-11: with the force f(0) at the tip
@@ -64,12 +66,15 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
         "V̂":   "B* V",
         "Û̇":   "Udot",
         "α̃_f": "phi* H* β̇_f",
+        "f̂":   "(A Lambda A*)^-1 (A α_f - U)",
+        "β̇_δ": "-mass_matrix^-1 J* A* f̂",
     },
     "MM": {
         **_ALL, **_ANGLES, **_BIASED,
         "Φ":   "phi - I",
         "Ψ":   "psi E_phi",
         "r":   "R",
+        "q":   "bd(Φ P H* D^-1 H P Φ*)",
         **_FILTER,
         "ζ":   "M phi* a + b + B f0",
         "Ẇ":   "vdot",
@@ -107,12 +112,18 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
         "T'":  "tau - C",
         "ε":   "(I - H psi K) T'",
         "ν":   "D^-1 ε",
+        "ζ":   "phi* a",
+        "θ̈_f": "mass_matrix^-1 (tau - C)",
+        "Δ θ̈": "-mass_matrix^-1 J* f0",
+        "α_f(0)": "J θ̈_f + B* phi* a + a(0)",
+        "Δ α(0)": "-J mass_matrix^-1 J* f0",
         "Λ(0)": "Lambda",
         "A":   "A_grasp",
     },
     "MS": {
         **_ALL, **_ANGLES,
         "𝒞":   "C",
+        "𝒞(θ,θ̇)": "C",
         "f":   "phi (M α + b)",
         "𝕊":   "shift",
         "Δ_φ": "Lam_phi",
@@ -221,8 +232,13 @@ def paper_vocabulary(paper: str, base: Vocabulary) -> Vocabulary:
         for letter, texts in READINGS[paper].items()
         for spelling in _spellings(letter)
     }
-    innovations = {x: partial(_bias_of_innovations, out) for x in _spellings("μ(θ,ν)")}
-    out = replace(out, readings=readings, written=innovations if paper == "MC" else {})
+    written: dict[str, Callable[[], Expr]] = {}
+    if paper == "MC":
+        bias = partial(_bias_of_innovations, out)
+        written = dict.fromkeys(_spellings("μ(θ,ν)"), bias)
+    if paper == "MS":
+        written = {"ℳ_i": partial(_by_angle, out.leaves["mass_matrix"])}  # for ℳ_θi
+    out = replace(out, readings=readings, written=written)
     return replace(out, others=tuple(_of_arms(paper, out)))
 
 

@@ -30,10 +30,14 @@ _ASSUMED = {"MS": (NO_ROTORS, *_CHAINS_OF_REVOLUTE_JOINTS)}
 
 
 class Meaning(NamedTuple):
-    """A claim as a paper means it, and the assumptions in words."""
+    """A claim as a paper means it, and the assumptions in words.
+
+    Without gravity, efforts are arbitrary: those of a proof are efforts with gravity.
+    """
 
     words: str
     identity: Identity
+    any_efforts: bool = False
 
 
 def is_claim(text: str) -> bool:
@@ -68,15 +72,12 @@ def notation_of(text: str, notation: str) -> str:
 
 
 def meanings(paper: str, identity: Identity) -> Iterator[Meaning]:
-    """A claim with the assumptions of its paper, the fewest first.
-
-    Without gravity only where efforts do not occur: those of a proof are efforts with gravity.
-    """
-    weightless = _GRAVITY in identity.leaves and _TAU not in identity.leaves
+    """A claim with the assumptions of its paper, the fewest first."""
     for condition in _ASSUMED.get(paper, (NO_ROTORS,)):
         yield Meaning(condition, replace(identity, condition=condition))
-        if weightless:
-            yield Meaning(f"{condition}, no gravity", _weightless(identity, condition))
+        if _GRAVITY in identity.leaves:
+            free_tau = _TAU in identity.leaves
+            yield Meaning(f"{condition}, no gravity", _weightless(identity, condition), free_tau)
 
 
 def _weightless(identity: Identity, condition: str) -> Identity:

@@ -276,7 +276,12 @@ def prove(
 
 
 def _on_model(
-    identity: Identity, model: Model, q: ArrayLike | None, v: ArrayLike | None, seed: int
+    identity: Identity,
+    model: Model,
+    q: ArrayLike | None,
+    v: ArrayLike | None,
+    seed: int,
+    inputs: ClaimInputs | None = None,
 ) -> Proof:
     """Decide an identity on one mechanism; it does not apply where its condition is not met."""
     why = unmet(identity.condition, model)
@@ -287,7 +292,7 @@ def _on_model(
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
     check_tables(identity.expressions, parts(model)[0])
     try:
-        return _decided(identity, model, seed, given, ClaimInputs())
+        return _decided(identity, model, seed, given, inputs or ClaimInputs())
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
 
@@ -303,8 +308,9 @@ def _together(name: str, proofs: Sequence[Proof]) -> Proof:
 
 def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]) -> Proof:
     """Decide a claim in the letters of a paper, with the assumptions of that paper."""
-    for words, meant in meanings(paper, identity):
-        proof = decide(meant, save=False)
+    for words, meant, any_efforts in meanings(paper, identity):
+        free_tau = {"any_efforts": True} if any_efforts else {}
+        proof = decide(meant, save=False, **free_tau)
         if proof:
             general = decide(identity, save=False)
             return general or replace(proof, reason=f"as {paper} means it: {words}; {proof.reason}")
@@ -312,11 +318,11 @@ def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]
 
 
 def _as_paper_means_on(
-    paper: str, identity: Identity, decide: Callable[[Identity], Proof]
+    paper: str, identity: Identity, decide: Callable[..., Proof]
 ) -> Proof | None:
     """The same for a claim that fails on a model; None if it fails with the assumptions too."""
-    for words, meant in meanings(paper, identity) if paper else ():
-        proof = decide(meant)
+    for words, meant, any_efforts in meanings(paper, identity) if paper else ():
+        proof = decide(meant, inputs=ClaimInputs(any_efforts=any_efforts))
         if proof:
             return replace(proof, reason=f"as {paper} means it: {words}; {proof.reason}")
         if proof.holds is None and _everywhere(meant, seed=0, save=False):
