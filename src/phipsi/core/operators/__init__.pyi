@@ -86,6 +86,7 @@ from phipsi.core.operators.public_operators import (
     angular,
     as_expression as as_expression,
     as_matrix,
+    as_sides as as_sides,
     b,
     b_paper,
     bd,
