@@ -176,17 +176,19 @@ def claim(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Identit
 
 
 def sides_of(text: str) -> tuple[str, str]:
-    """The two sides of a claim, neither of them empty.
+    r"""The two sides of a claim, neither of them empty; also as papers print claims.
 
     >>> sides_of("φ⁻¹ = I − E_φ")
     ('φ⁻¹', 'I − E_φ')
+    >>> sides_of(r"D &\triangleq HPH^*, \tag{9}")
+    ('D', 'HPH^*')
     """
-    text = with_plain_equals(text)
-    if found := re.search("[<>]=?|[≤≥≠]", text):
+    plain = with_plain_equals(text)
+    if found := re.search("[<>]=?|[≤≥≠]", plain):
         raise InputError(
             f"{text!r} is not an equation: {found.group()!r} is not supported, only lhs = rhs"
         )
-    sides = [side.strip() for side in text.split("=")]
+    sides = [side.strip() for side in plain.split("=")]
     if len(sides) != 2:
         raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1} in {text!r}")
     for side, name in zip(sides, ("left", "right"), strict=True):

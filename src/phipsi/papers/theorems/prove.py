@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.calculus import substitute
 from phipsi.core.dense import collect, evaluate_dense
 from phipsi.core.expressions import Expr
 from phipsi.core.model import ANY_POINTS, UNAFFECTED, Model, PointSet, supports
@@ -19,7 +18,6 @@ from phipsi.core.operators import (
     is_about_modes,
     is_of_rigid_bodies,
     parse,
-    written_nodes,
 )
 from phipsi.core.rewrite import Identity, is_about_rows, unmet
 from phipsi.errors import (
@@ -43,9 +41,9 @@ from phipsi.papers.proofs.counterexample import Counterexample, can_be_shown, fi
 from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
+from phipsi.papers.theorems.claim_formulas import check_cases, formulas_of, with_any_formulas
 from phipsi.papers.theorems.claim_meaning import all_at_once, meanings, notation_of, stated
 from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
-from phipsi.user_operators import Formula, with_any_blocks
 
 Array = NDArray[Any]
 
@@ -125,6 +123,11 @@ class Proof:
             parts.append(f"```python\n{self.counterexample.code}\n```")
         return "\n\n".join(parts)
 
+    @property
+    def label(self) -> str:
+        """What it is about: the equation of a number, otherwise the name."""
+        return self.identity.statement if self.identity.expressions else self.identity.name
+
     def __bool__(self) -> bool:
         return self.holds is True
 
@@ -133,11 +136,16 @@ class Proof:
         hint = f", holds if {self.holds_if}" if self.holds_if else ""
         return f"<Proof {self.identity.name} {word}{hint}>"
 
-    def __str__(self) -> str:
+    @property
+    def verdict_word(self) -> str:
+        """Whether it holds, in words."""
         word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
         if self.limit:
             word += f" on mechanisms of up to {self.in_a_row} bodies in a row"
-        return f"{self.identity.name} {word}: {self.reason}"
+        return word
+
+    def __str__(self) -> str:
+        return f"{self.identity.name} {self.verdict_word}: {self.reason}"
 
     @cached_property
     def counterexample(self) -> Counterexample | None:
@@ -272,7 +280,7 @@ def prove(
         return proof
     decide_here = partial(_on_model, model=model, q=q, v=v, seed=seed)
     other = _as_paper_means_on(paper, identity, decide_here)
-    return other or _with_sufficient_condition(proof, model, seed)
+    return _with_sufficient_condition(proof, model, seed) if other is None else other
 
 
 def _on_model(
@@ -301,7 +309,8 @@ def _together(name: str, proofs: Sequence[Proof]) -> Proof:
     """The result for a number with several equations: it holds if all of them do."""
     found = {x.holds for x in proofs}
     holds = False if False in found else None if None in found else True
-    lines = [f"{'all ' * (holds is True)}{len(proofs)} equations", *map(str, proofs)]
+    lines = [f"{'all ' * (holds is True)}{len(proofs)} equations"]
+    lines += [f"{x.label} {x.verdict_word}: {x.reason}" for x in proofs]
     identity = all_at_once(name, [x.identity for x in proofs])
     return Proof(identity, holds, "\n    ".join(lines), parts=tuple(proofs))
 
@@ -357,7 +366,7 @@ def _everywhere(
     modes: bool = False,
 ) -> Proof:
     """Decide an identity on all kinds of mechanisms that meet its condition."""
-    free = _with_any_blocks(identity)
+    free = with_any_formulas(identity)
     if free is not identity:
         general = _everywhere(free, seed=seed, any_efforts=any_efforts, save=False, modes=modes)
         if general.holds:
@@ -366,7 +375,7 @@ def _everywhere(
     failed = tried.first_failure()
     if failed is None:
         if tried.method != "exact":
-            _check_cases(identity)
+            check_cases(identity)
         return Proof(
             identity,
             True,
@@ -395,41 +404,6 @@ def _everywhere(
         _witness=failed,
         _any_efforts=any_efforts,
     )
-
-
-# ---- formulas of one body ------------------------------------------------------------------------
-
-
-def _with_any_blocks(identity: Identity) -> Identity:
-    """The identity with any blocks in place of custom operators and vectors given by formulas."""
-    values = {
-        x: with_any_blocks(x)
-        for x in identity.leaves
-        if isinstance(getattr(x.row.value, "function", None), Formula)
-    }
-    if not values:
-        return identity
-    lhs, rhs = (substitute(side, values) for side in identity.sides)
-    return replace(identity, lhs=lhs, rhs=rhs)
-
-
-def _formulas(identity: Identity) -> set[Formula]:
-    """The formulas of one body in an identity and in the definitions of its operators."""
-    functions = (x.function for x in written_nodes(identity.expressions))
-    return {f for f in functions if isinstance(f, Formula)}
-
-
-def _check_cases(identity: Identity) -> None:
-    """Reject a claim about formulas that choose between cases: not all of them were tried."""
-    for f in sorted(_formulas(identity), key=lambda f: f.name):
-        cases = f.cases
-        if cases:
-            raise InputError(
-                f"identity {identity.name!r} holds in all sampled states, but that is no proof: "
-                f"the formula {f.name} has branches ({', '.join(cases)}), and those that were "
-                f"not reached may differ.\nProve it for arbitrary blocks in place of {f.name}, "
-                "or in one state:  pp.prove(identity, model, q, v)"
-            )
 
 
 # ---- on a model ----------------------------------------------------------------------------------
@@ -469,16 +443,16 @@ def _decided(
     inputs: ClaimInputs,
 ) -> Proof:
     decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
-    general, here = decide(_with_any_blocks(identity), own=False), None
+    general, here = decide(with_any_formulas(identity), own=False), None
     if not general.holds:
         general = decide(identity, own=False)
     if state is not None:
         here = in_digits(identity, model, seed, given=state)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
-    if general.method != "exact" or _formulas(identity):
+    if general.method != "exact" or formulas_of(identity):
         here = in_digits(identity, model, seed, points=inputs.points, change=inputs.change)
         if here.holds and general.method != "exact":
-            _check_cases(identity)
+            check_cases(identity)
     else:
         # an identity of all numbers holds for these, unless a matrix has no inverse with them:
         # one point shows that
