@@ -128,11 +128,16 @@ def two_arms() -> pp.System:
 def holds(text: str, paper: str) -> bool:
     """Whether a claim holds on the arm, or, where it inverts what is singular there, in general.
 
-    Claims about constraint rows are those of two arms.
+    Claims about constraint rows are those of two arms; those about roots are decided in one state.
     """
-    rows = is_about_rows(claim(text, paper))
+    stated = claim(text, paper)
+    if any(leaf.row.is_own for leaf in stated.leaves):
+        rng = np.random.default_rng(0)
+        state = ARM.random_configuration(rng), rng.normal(size=ARM.nv)
+        return bool(pp.prove(text, ARM, *state, notation=paper))
     try:
-        return bool(pp.prove(text, two_arms() if rows else ARM, notation=paper))
+        model = two_arms() if is_about_rows(stated) else ARM
+        return bool(pp.prove(text, model, notation=paper))
     except pp.errors.SingularMatrixError:
         return bool(pp.prove(text, notation=paper))
 

@@ -140,6 +140,7 @@ _VIEWS = {
     "proved rules": "phipsi.papers.theorems.rule_proofs:proved_rules",
     "change as printed": "phipsi.core.calculus.printed_changes:change_by_angle",
     "rate as printed": "phipsi.core.calculus.printed_changes:time_derivative",
+    "root of the inertias": "phipsi.user_operators.inertia_root:inertia_root",
     "expand": "phipsi.papers.derivations.manipulate:expand",
     "rewrite": "phipsi.papers.derivations.manipulate:rewrite",
     "collect": "phipsi.papers.derivations.manipulate:collect",

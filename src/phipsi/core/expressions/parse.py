@@ -176,6 +176,8 @@ class _KnownNames:
                 self.phrases[plain + half] = self.phrases[phrase]
                 if phrase in self.readings:
                     self.readings[plain + half] = self.readings[phrase]
+                if phrase in self.written:
+                    self.written[plain + half] = self.written[phrase]
         self.rates = {f"{n[0]}\u0307{n[1:]}": n for n in self.leaves if n[1:2] not in _ACCENTS}
         self.longest = sorted(
             (n for n in self.leaves if not n.isascii() or len(n) == 1), key=len, reverse=True

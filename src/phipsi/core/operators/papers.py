@@ -236,6 +236,9 @@ def paper_vocabulary(paper: str, base: Vocabulary) -> Vocabulary:
     if paper == "MC":
         bias = partial(_bias_of_innovations, out)
         written = dict.fromkeys(_spellings("μ(θ,ν)"), bias)
+    if paper == "MM":
+        factor = partial(_newton_euler_factor, parse_with("H phi", out))
+        written = {"M^{1/2}": _inertia_root, "M½": _inertia_root, "𝒫": factor}
     if paper == "MS":
         written = {"ℳ_i": partial(_by_angle, out.leaves["mass_matrix"])}  # for ℳ_θi
     out = replace(out, readings=readings, written=written)
@@ -274,6 +277,15 @@ def _is_dotted(name: str, x: Expr) -> bool:
 def _time_derivative(x: Expr) -> Expr | None:
     """The time derivative in the inertial frame of what depends on q and v only; else None."""
     return view("rate as printed")(x) if needs_of(x) <= {"q", "v", "inertia"} else None
+
+
+def _inertia_root() -> Expr:
+    return view("root of the inertias")()
+
+
+def _newton_euler_factor(forces: Expr) -> Expr:
+    """𝒫 of MM section X.A, with ℳ = 𝒫 𝒫*."""
+    return forces @ _inertia_root()
 
 
 def _by_angle(x: Expr) -> Expr:
