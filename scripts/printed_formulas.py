@@ -154,7 +154,7 @@ the others with the reason. Look here before you paste a formula that is rejecte
 letters of a paper, `notation="MM"` ([notation](../notation.md#11-dictionary-to-the-papers)).
 
 `python scripts/printed_formulas.py` writes the page. It takes the formulas of the display lines,
-recursions and text, which are in [formulas](formulas), gives each to `pp.parse` or `pp.prove`, and
+recursions and text, which are in `docs/papers/formulas`, gives each to `pp.parse` or `pp.prove`, and
 proves every equation exactly on an arm of seven revolute joints, as its paper means it. SOA and
 88-11 are scans that a computer cannot read: their formulas were typed from the scan, without those
 that are lost in it.

@@ -13,7 +13,7 @@ from phipsi.core.operators import catalogue_leaf, needs_of
 
 
 def change_by_angle(x: Expr) -> Expr:
-    """The derivative by the angle of a joint, for any joint rates dq: the subscript θ_i of MS."""
+    """The derivative with respect to an angle, for any joint rates dq: the subscript θ_i of MS."""
     dq = catalogue_leaf("dq")
     return diff(x, "q", along=dq) + _turned(x, dq)
 

@@ -80,7 +80,7 @@ _INSIDE = re.compile(  # names in quotes may hold brackets; none is longer than 
 )
 _NAMED = ("component", "point", "space")  # kinds of brackets that hold names and numbers of users
 _NOTHING = re.compile("(?!)")
-_BY_ANGLE = re.compile(r"_θ_?i(?!\w)")  # the derivative by the angle of a joint
+_BY_ANGLE = re.compile(r"_θ_?i(?!\w)")  # the derivative with respect to the angle of a joint
 _ACCENTS = tuple("\u0307\u0308\u0304\u0303\u0302")
 _SCRIPTS = re.compile(r"[\^'′ᵀ⊤/]")  # what only makes sense after an operator
 _LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")

@@ -6,8 +6,8 @@ that the table does not have means what it means here. docs/notation.md 11 expla
 The papers' a and b are derivatives in the inertial frame, and gravity is added to a, as 88-11
 eq. 3.21 does: ``a = a_paper + gravity``. The papers have no armature: their equations are those of
 Jr = 0. A dot over an operator is its derivative in the inertial frame too. MS writes the derivative
-by the angle of joint i with a subscript θ_i, and ℍⁱ for the axis of joint i: here they are those
-along dq, of which the unit rate of one joint is a special case.
+with respect to the angle of joint i with a subscript θ_i, and ℍⁱ for the axis of joint i: here they
+are those along dq, of which the unit rate of one joint is a special case.
 """
 
 from __future__ import annotations
