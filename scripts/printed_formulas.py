@@ -153,11 +153,11 @@ This page counts the formulas of the five papers that phipsi reads as they are p
 the others with the reason. Look here before you paste a formula that is rejected. You need: the
 letters of a paper, `notation="MM"` ([notation](../notation.md#11-dictionary-to-the-papers)).
 
-`python scripts/printed_formulas.py` writes the page. It takes the formulas of the display lines,
-recursions and text, which are in `docs/papers/formulas`, gives each to `pp.parse` or `pp.prove`, and
-proves every equation exactly on an arm of seven revolute joints, as its paper means it. SOA and
-88-11 are scans that a computer cannot read: their formulas were typed from the scan, without those
-that are lost in it.
+`python scripts/printed_formulas.py` writes the page. It takes the formulas of display lines,
+recursions and text from `docs/papers/formulas`, and gives each to `pp.parse` or `pp.prove`. Every
+equation that is read is proved exactly on an arm of seven revolute joints, as its paper means it.
+The formulas in the scans of SOA and 88-11 are not machine-readable. They were typed from the scans,
+without those that are lost there.
 
 | column | meaning |
 |---|---|

@@ -72,7 +72,7 @@ def motion_after(
     bodies = accelerations(model, q, v, vdot, classical=True)
     if points is None:
         return calls.finish(ForwardMotion(vdot, bodies, _none(bodies)))
-    named = points if isinstance(points, PointSet) else list(points)
+    named: Any = points if isinstance(points, PointSet) else list(points)
     of_points = accelerations(model, q, v, vdot, named, axes="world", classical=True)
     return calls.finish(ForwardMotion(vdot, bodies, of_points))
 

@@ -213,7 +213,7 @@ def _diagonal_instead(
     kind: Space | tuple[Space, Space] | Structure | None,
 ) -> str:
     """What to write for the trace or diagonal of an operator that is not memoryless."""
-    if not isinstance(kind, tuple) or len(args) != 1 or x.structure is None:
+    if not isinstance(kind, tuple) or len(args) != 1:
         return ""
     memoryless = is_memoryless(x.structure)
     blocks = shown(x) if memoryless else f"bd({shown(x)})"

@@ -210,7 +210,8 @@ class ExpressionParser:
 
     def __init__(self, text: str, words: Vocabulary, meanings: Meanings | None = None) -> None:
         self.source = self.text = letters(text)
-        self.words, self.at = words, 0
+        self.words = words
+        self.at: int = 0
         self.meanings = meanings or Meanings()
         self.names = _names(words)
         self.leaves = self.names.leaves

@@ -45,7 +45,7 @@ def _read(line: str, known: list[Expr]) -> Expr:
     if found is None:
         raise InputError("write a name, its spaces and its value:  C : rates -> efforts = 0.5")
     name, spaces = found["name"], found["spaces"].strip()
-    value, options = _value(found["value"].strip(), known)
+    value, symmetric = _value(found["value"].strip(), known)
     if spaces == "scalar":
         return scalar(name, value)
     ends = [end.strip() for end in spaces.split("->")]
@@ -53,19 +53,21 @@ def _read(line: str, known: list[Expr]) -> Expr:
     if unknown:
         raise InputError(f"{unknown[0]!r} is not a space; the spaces are {', '.join(SPACES)}")
     return (
-        vector(name, spaces, value) if len(ends) == 1 else operator(name, spaces, value, **options)
+        vector(name, spaces, value)
+        if len(ends) == 1
+        else operator(name, spaces, value, symmetric=symmetric)
     )
 
 
-def _value(text: str, known: list[Expr]) -> tuple[Any, dict[str, bool]]:
-    """Numbers, or an expression."""
+def _value(text: str, known: list[Expr]) -> tuple[Any, bool]:
+    """Numbers and whether they are said to be symmetric, or an expression."""
     plain = _SYMMETRIC.sub("", text)
     if not plain.startswith(_NUMBERS):
-        return parse(text, custom=known), {}
+        return parse(text, custom=known), False
     try:
         value = json.loads(plain)
     except ValueError:
         raise InputError(
             f"{plain[:40]!r} is not a number or an array such as [[1, 0], [0, 2]]"
         ) from (None)
-    return value, {"symmetric": True} if plain != text else {}
+    return value, plain != text
