@@ -14,6 +14,7 @@ from functools import lru_cache
 from phipsi.core.expressions.coefficients import Number, times
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.latex import from_latex, is_latex, script_letter
+from phipsi.core.expressions.misread_formulas import hint_at
 from phipsi.core.expressions.node import (
     SELECTABLE,
     Expr,
@@ -337,7 +338,7 @@ class ExpressionParser:
         if not factors:
             if self.at > start and coefficient == 0:
                 return zero()
-            raise self.error("an operator is missing here")
+            raise self.error(self._misread() or "an operator is missing here")
         with self.placed(start):
             return total_of([(coefficient, _written_product(factors))])
 
@@ -449,7 +450,7 @@ class ExpressionParser:
             if out is not None:
                 self.at += len(name)
                 return out
-        raise self.error(self._unknown(word), start)
+        raise self.error(self._misread() or self._unknown(word), start)
 
     def _phrase(self) -> str:
         """The longest name with a superscript of its own that stands here."""
@@ -543,6 +544,9 @@ class ExpressionParser:
     def _is_of_letters(self, word: str) -> bool:
         """Whether every character of a word is an operator of its own."""
         return len(word) > 1 and all(c in self.leaves or c == "I" for c in word)
+
+    def _misread(self) -> str:
+        return "" if self.places is not None else hint_at(self.source, self.at)
 
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])

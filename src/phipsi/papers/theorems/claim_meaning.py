@@ -73,7 +73,9 @@ def notation_of(text: str, notation: str) -> str:
 
 def meanings(paper: str, identity: Identity) -> Iterator[Meaning]:
     """A claim with the assumptions of its paper, the fewest first."""
-    for condition in _ASSUMED.get(paper, (NO_ROTORS,)):
+    own = [part for part in identity.condition.split(", ") if part]
+    for assumed in _ASSUMED.get(paper, (NO_ROTORS,)):
+        condition = ", ".join(dict.fromkeys([*own, *assumed.split(", ")]))
         yield Meaning(condition, replace(identity, condition=condition))
         if _GRAVITY in identity.leaves:
             free_tau = _TAU in identity.leaves

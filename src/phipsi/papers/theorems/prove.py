@@ -259,6 +259,7 @@ def prove(
             f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
+    paper = paper or identity.paper
     if model is None:
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
@@ -352,6 +353,14 @@ def _with_sufficient_condition(proof: Proof, model: Model, seed: int) -> Proof:
     if not why:
         return proof
     return replace(proof, holds_if=saved, reason=f"{proof.reason}; {why}")
+
+
+def with_paper_condition(identity: Identity) -> Identity:
+    """The identity with the condition under which it holds as its paper means it, if it has one."""
+    if not identity.paper:
+        return identity
+    proof = prove(identity)
+    return replace(proof.identity if proof else identity)  # of no paper any more
 
 
 # ---- without a model -----------------------------------------------------------------------------
