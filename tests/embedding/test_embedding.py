@@ -228,3 +228,19 @@ def test_residuals_have_the_rows_of_the_system():
     whole = system.residual(np.concatenate([q[:1], at, q[4:]]))
     mine = np.linalg.norm([float(x) for x in motion.residuals()])
     tight(mine, np.linalg.norm(whole[np.abs(whole) > 1e-12]))
+
+
+def test_features_of_the_rest_of_the_mechanism():
+    system, q = four_bar()
+    shape = pp.shapes.Sphere(0.05)
+    touching = system.model.with_shape("pad", "hand", shape)
+    with pytest.raises(InputError, match="embed_constraints does not account for the forces"):
+        pp.embed_constraints(
+            pp.System(touching, system.constraints, contacts=pp.Contacts(touching)), q
+        )
+    embedded = pp.embed_constraints(pp.System(touching, system.constraints), q)
+    ground = pp.System(embedded.model, contacts=pp.Contacts(embedded.model, ground=True))
+    assert ground.n_bodies == embedded.model.n_bodies
+    geared = system.model.with_rotor("motor", "hand", inertia=1e-4, ratio=50.0, on="coupler")
+    with pytest.raises(InputError, match="does not support rotors of motors"):
+        pp.embed_constraints(pp.System(geared, system.constraints), q)

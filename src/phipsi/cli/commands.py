@@ -1,7 +1,4 @@
-"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `export` and others.
-
-Heavy imports are inside the functions, so that help is quick.
-"""
+"""The command line. Heavy imports are inside the functions, so that help is quick."""
 
 from __future__ import annotations
 

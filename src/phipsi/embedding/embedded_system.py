@@ -231,7 +231,7 @@ class EmbeddedSystem:
     flexible=True,
 )
 def embed_constraints(
-    system: System,
+    model: System,
     q: ArrayLike | None = None,
     *,
     constraints: Sequence[str] | None = None,
@@ -245,7 +245,7 @@ def embed_constraints(
 
     Parameters
     ----------
-    system : System
+    model : System
         A mechanism with constraints.
     q : array_like, shape (nq,), optional
         A configuration at which its loops are closed, away from dead points: which joints are
@@ -295,6 +295,7 @@ def embed_constraints(
     >>> pp.mass_matrix(embedded.model, embedded.coordinates(q)).shape
     (1, 1)
     """
+    system = model
     if not isinstance(system, System) or not system.n_rows:
         raise InputError(
             "embed_constraints needs a system with constraints: pp.System(model, constraints)"
@@ -305,17 +306,17 @@ def embed_constraints(
             "embed_constraints does not support rotors of motors (Rotor). Give the joints their "
             "armature instead:\n    builder.add_body(…, armature=…)"
         )
-    model = system.model
-    at = system.assemble(model.neutral()) if q is None else np.asarray(q, dtype=np.float64)
-    if at.shape != (model.nq,):
-        raise InputError(f"q must be one configuration ({model.nq},), not shape {at.shape}")
+    tree = system.model
+    at = system.assemble(tree.neutral()) if q is None else np.asarray(q, dtype=np.float64)
+    if at.shape != (tree.nq,):
+        raise InputError(f"q must be one configuration ({tree.nq},), not shape {at.shape}")
     listed = None if constraints is None else as_list("constraints", constraints, "['pin']")
     known = [c.name for c in system.constraints]
     for name in listed or ():
         one_of("constraints", name, known)
     wanted = as_list("independent", independent, "['crank']")
     for name in wanted:
-        one_of("independent", name, model.joint_names)
+        one_of("independent", name, tree.joint_names)
     gap = np.abs(system.residual(at)).max(initial=0.0)
     if gap > _CLOSED:
         raise InputError(
@@ -328,16 +329,16 @@ def embed_constraints(
         if isinstance(x, str):
             reasons |= dict.fromkeys(cluster.constraints, x)
         else:
-            where = entries_of(model.q_slices[k] for k in cluster.members)
-            kept.append((cluster, LoopBody(x, at[where].tolist(), turns_of(model, cluster))))
+            where = entries_of(tree.q_slices[k] for k in cluster.members)
+            kept.append((cluster, LoopBody(x, at[where].tolist(), turns_of(tree, cluster))))
     if not kept:
         lines = "\n".join(f"    {n!r}: {why}" for n, why in reasons.items())
         raise InputError(f"no constraint of the system can be embedded:\n{lines}")
     names = as_list("bodies", bodies, "['foot']")
-    tree, places = _tree(system, kept, _needed(system, kept, names))
-    parts = [(tree.body_index(places[c]), c) for c, _ in kept]
+    whole, places = _tree(system, kept, _needed(system, kept, names))
+    parts = [(whole.body_index(places[c]), c) for c, _ in kept]
     rest = [c for c in system.constraints if c.name in reasons]
-    mechanism = System(tree, rest) if rest else tree
+    mechanism = System(whole, rest) if rest else whole
     return EmbeddedSystem(system, mechanism, parts, reasons)
 
 

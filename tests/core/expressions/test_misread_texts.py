@@ -48,5 +48,6 @@ def test_identities_are_found_by_the_name_of_the_recursion(query, name):
 
 def test_the_force_at_the_tip_behind_a_letter_is_read_with_a_space():
     with pytest.raises(ParseError, match=re.escape("did you mean B f(0)?")):
-        pp.parse("H φ Bf(0)", notation="SOA")
+        pp.parse("H φ Bf(0)")
+    assert pp.parse("H φ Bf(0)", notation="SOA") is pp.parse("H φ B f0")
     assert pp.parse("H φ B f(0)", notation="SOA") is pp.parse("H φ B f0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 _NAME = r"[^\W\d_]\w*"
 _MISREAD = (
@@ -40,3 +41,20 @@ def hint_at(text: str, at: int) -> str:
             if found.start() <= at <= found.end():
                 return hint.format(found.group(), found[1])
     return ""
+
+
+def names_within(word: str, names: Container[str]) -> list[str]:
+    """The fewest names that a word without spaces consists of: H phi of Hphi; none if it does not.
+
+    >>> names_within("Hphi", {"H", "phi", "p"})
+    ['H', 'phi']
+    """
+    best: list[list[str] | None] = [[]]
+    for end in range(1, len(word) + 1):
+        found = [
+            [*before, word[start:end]]
+            for start in range(end)
+            if (before := best[start]) is not None and word[start:end] in names
+        ]
+        best.append(min(found, key=len, default=None))
+    return best[-1] or []

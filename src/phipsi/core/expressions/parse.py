@@ -15,7 +15,8 @@ from itertools import pairwise
 from phipsi.core.expressions.coefficients import Number, times
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.latex import from_latex, is_latex, script_letter
-from phipsi.core.expressions.misread_formulas import hint_at
+from phipsi.core.expressions.letter_meanings import Meanings
+from phipsi.core.expressions.misread_formulas import hint_at, names_within
 from phipsi.core.expressions.node import (
     SELECTABLE,
     Expr,
@@ -105,37 +106,6 @@ def visible(text: str) -> str:
         " " if c.isspace() else c if unicodedata.category(c)[0] != "C" else ascii(c)[1:-1]
         for c in text
     )
-
-
-class Meanings:
-    """Which meaning each letter with several has, in the order in which they are read."""
-
-    def __init__(self) -> None:
-        self._chosen: list[int] = []
-        self._known: list[int] = []
-        self._at = 0
-
-    def restart(self) -> None:
-        """Read the text, or texts, once more."""
-        self._at = 0
-
-    def take(self, meanings: tuple[Expr, ...]) -> Expr:
-        """The meaning of the next letter."""
-        if self._at == len(self._chosen):
-            self._chosen.append(0)
-            self._known.append(len(meanings))
-        self._at += 1
-        return meanings[self._chosen[self._at - 1]]
-
-    def advance(self) -> bool:
-        """Change the last letter that has another meaning; whether there is one."""
-        del self._chosen[self._at :], self._known[self._at :]
-        while self._chosen and self._chosen[-1] + 1 == self._known[-1]:
-            self._chosen.pop()
-            self._known.pop()
-        if self._chosen:
-            self._chosen[-1] += 1
-        return bool(self._chosen)
 
 
 def _written_product(factors: list[Expr]) -> Expr:
@@ -594,24 +564,12 @@ class ExpressionParser:
         first = "" if word.isascii() else self.words.foreign(word[0], self.source, self.words)
         if first and len(word) > 1:
             return f"'{word[0]}' is a letter of papers, not of the catalogue: {first}"
-        if parts := self._in_ascii_names(word):
+        if parts := names_within(word, self.leaves):
             return f"{said}; did you mean {' '.join(parts)}? Put spaces between ASCII names"
         close = get_close_matches(word, [*self.leaves, *self.names.functions], n=2)
         if close:
             return f"{said}; did you mean {' or '.join(close)}?"
         return f"{said}; your own operator? pass custom=[{word}]" if word.isascii() else said
-
-    def _in_ascii_names(self, word: str) -> list[str]:
-        """The fewest names that a word without spaces consists of: H phi of Hphi."""
-        best: list[list[str] | None] = [[]]
-        for end in range(1, len(word) + 1):
-            found = [
-                [*before, word[start:end]]
-                for start in range(end)
-                if (before := best[start]) is not None and word[start:end] in self.leaves
-            ]
-            best.append(min(found, key=len, default=None))
-        return best[-1] or []
 
     def brackets(self) -> str:
         """What stands in brackets here."""

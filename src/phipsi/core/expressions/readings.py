@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
+from phipsi.core.expressions.letter_meanings import Meanings
 from phipsi.core.expressions.node import Expr
-from phipsi.core.expressions.parse import LONGEST, ExpressionParser, Meanings, Vocabulary
+from phipsi.core.expressions.parse import LONGEST, ExpressionParser, Vocabulary
 from phipsi.core.expressions.printed_lines import without_end_of_line
 from phipsi.core.expressions.render import without_legend
 from phipsi.errors import ParseError, PhipsiError
