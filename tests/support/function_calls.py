@@ -243,6 +243,8 @@ TREES = {
     "identification.base_parameters": lambda f, m, s: f(m).combinations,
     "bias_forces": lambda f, m, s: f(m, s.q, s.v),
     "sensitivities.christoffel_symbols": lambda f, m, s: f(m, s.q),
+    "control.PassivityBased": lambda f, m, s: f(m, s.q_2, kp=9, kd=6, rate=2)(0.0, s.q, s.v),
+    "coriolis_product": lambda f, m, s: f(m, s.q, s.v, s.vdot),
     "sensitivities.coriolis_matrix": lambda f, m, s: f(m, s.q, s.v),
     "diagonal_dynamics.coriolis": lambda f, m, s: f(m, s.q, s.v),
     "gravity_forces": lambda f, m, s: f(m, s.q),

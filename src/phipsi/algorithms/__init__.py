@@ -38,7 +38,7 @@ __getattr__ = offer_within(
         "dynamics.hybrid": (
             "HELD_CHANGE HELD_IMPULSE accelerations free_mask hybrid_dynamics hybrid_form"
         ),
-        "dynamics.sensitivities": "log_det_mass_matrix_gradient",
+        "dynamics.sensitivities": "coriolis_form coriolis_product log_det_mass_matrix_gradient",
         "kinematics.bounded_steps": "BoundedStep",
         "kinematics.exponential_chart": "Chart chart_of",
         "kinematics.motions": ". JACOBIAN_DOT_V POINT_VELOCITIES jacobian",

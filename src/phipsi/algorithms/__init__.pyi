@@ -94,6 +94,8 @@ from phipsi.algorithms.dynamics.hybrid import (
     hybrid_form as hybrid_form,
 )
 from phipsi.algorithms.dynamics.sensitivities import (
+    coriolis_form as coriolis_form,
+    coriolis_product as coriolis_product,
     log_det_mass_matrix_gradient as log_det_mass_matrix_gradient,
 )
 from phipsi.algorithms.kinematics import motions as motions

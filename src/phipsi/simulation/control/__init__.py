@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = offer(
         "controllers": (
             "ComputedTorque OperationalSpace OperationalSpaceDynamics PDGravity Saturated"
         ),
+        "passivity": "PassivityBased",
         "references": (
             "CartesianPath Constant ConstantPose FourierPath JointPath JointState PoseState"
         ),

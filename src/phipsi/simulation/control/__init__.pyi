@@ -7,6 +7,7 @@ from phipsi.simulation.control.controllers import (
     PDGravity,
     Saturated,
 )
+from phipsi.simulation.control.passivity import PassivityBased
 from phipsi.simulation.control.references import (
     CartesianPath,
     Constant,
@@ -27,6 +28,7 @@ __all__ = [
     "JointState",
     "OperationalSpace",
     "OperationalSpaceDynamics",
+    "PassivityBased",
     "PDGravity",
     "PoseState",
     "Saturated",

@@ -54,6 +54,16 @@ def _tracked(model: Model, *more: str) -> dict[str, tuple[int, ...]]:
     return shapes | {"q": (model.nq,), "q_ref": (model.nq,)}
 
 
+def compiled_tracking(
+    model: Model,
+    key: Hashable,
+    formula: Callable[[dict[str, Any]], Sequence[Any]],
+    *more: str,
+) -> CustomKernel | NoCode:
+    """The machine code of a formula of a state, its reference, kp, kd and `more` per velocity."""
+    return _compiled(model, key, _tracked(model, *more), formula)
+
+
 def computed_torque(model: Model) -> CustomKernel | NoCode:
     """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
 
