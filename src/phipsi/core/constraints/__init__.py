@@ -5,7 +5,9 @@ from phipsi.core.constraints.closing_joints import (
     Distance,
     GraphJoint,
     Planar,
+    PointOnCircle,
     PointOnLine,
+    PointOnPlane,
     Prismatic,
     Revolute,
     Rows,
@@ -20,7 +22,8 @@ from phipsi.package_state import offer_within
 
 __all__ = [
     "Constraint", "Coupling", "Cylindrical", "Distance", "End", "GraphJoint", "Planar",
-    "PointOnLine", "Prismatic", "Revolute", "Rows", "Spherical", "Universal", "Weld", "z_along",
+    "PointOnCircle", "PointOnLine", "PointOnPlane", "Prismatic", "Revolute", "Rows", "Spherical",
+    "Universal", "Weld", "z_along",
 ]  # fmt: skip
 
 __getattr__ = offer_within(

@@ -324,6 +324,85 @@ class PointOnLine(_JointConstraint):
 
 @final
 @dataclass(frozen=True)
+class PointOnPlane(_JointConstraint):
+    """Point-on-plane closure: the point of `b` stays on a plane fixed in `a`, 1 row.
+
+    A frictionless contact that neither opens nor drifts: the row has a position, and its multiplier
+    is the normal force. A contact that may open or slip with friction is one of `pp.Contacts`.
+
+    Parameters
+    ----------
+    normal : array_like, shape (3,), optional
+        Normal of the plane through the point of `a`, in its joint frame. Default: z.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.seven_joint_arm()
+    >>> table = pp.constraints.PointOnPlane(name="table", a=("world", (0, 0, 0.3)), b="tool")
+    >>> pp.System(arm, [table]).row_names
+    ('table.z',)
+    """
+
+    normal: ArrayLike = (0, 0, 1)
+    binds, along = ("none", "z"), ("normal",)
+
+
+@final
+@dataclass(frozen=True)
+class PointOnCircle(_JointConstraint):
+    """Point-on-circle closure: the point of `b` stays on a circle fixed in `a`, 2 rows.
+
+    Parameters
+    ----------
+    axis : array_like, shape (3,), optional
+        Axis of the circle, whose centre is the point of `a`, in its joint frame. Default: z.
+    radius : float, optional
+        m. Default: 1.
+    name : str
+        Name of the constraint, unique in its system.
+    a : str or tuple
+        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
+    b : str or tuple
+        Second joint frame, in the same way.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.seven_joint_arm()
+    >>> rim = pp.constraints.PointOnCircle((0, 0, 1), 0.2, name="rim", a="world", b="tool")
+    >>> pp.System(arm, [rim]).row_names
+    ('rim.distance', 'rim.z')
+    """
+
+    axis: ArrayLike = (0, 0, 1)
+    radius: float = 1.0
+    binds, along = ("none", "circle"), ("axis",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        radius = number_of(self.radius)
+        if not (np.isfinite(radius) and radius > 0):
+            raise ModelError(
+                f"{self._who()}: radius={self.radius!r} must be a finite number of metres above 0. "
+                "A circle without radius is a point, which takes three rows, not two:\n"
+                f"    pp.constraints.Spherical(name={self.name!r}, a={self.a!r}, b={self.b!r})"
+            )
+        fill(self, radius=radius)
+
+    def closure(self, model: Model) -> Closure:
+        """The distance from the centre, and the plane."""
+        return self._between(model, cast(Axis, self.axis), constant=self.radius)
+
+
+@final
+@dataclass(frozen=True)
 class Distance(_JointConstraint):
     """Distance closure: the two points stay `length` apart, like the ends of a massless rod, 1 row.
 
