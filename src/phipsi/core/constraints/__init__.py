@@ -2,12 +2,8 @@
 
 from phipsi.core.constraints.closing_joints import (
     Cylindrical,
-    Distance,
     GraphJoint,
     Planar,
-    PointOnCircle,
-    PointOnLine,
-    PointOnPlane,
     Prismatic,
     Revolute,
     Rows,
@@ -18,6 +14,12 @@ from phipsi.core.constraints.closing_joints import (
 )
 from phipsi.core.constraints.constraint import Constraint, End
 from phipsi.core.constraints.couplings import Coupling
+from phipsi.core.constraints.point_constraints import (
+    Distance,
+    PointOnCircle,
+    PointOnLine,
+    PointOnPlane,
+)
 from phipsi.package_state import offer_within
 
 __all__ = [

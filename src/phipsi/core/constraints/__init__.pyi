@@ -2,12 +2,8 @@
 
 from phipsi.core.constraints.closing_joints import (
     Cylindrical,
-    Distance,
     GraphJoint,
     Planar,
-    PointOnCircle,
-    PointOnLine,
-    PointOnPlane,
     Prismatic,
     Revolute,
     Rows,
@@ -34,6 +30,12 @@ from phipsi.core.constraints.couplings import (
     PartlyLocked as PartlyLocked,
     Relations as Relations,
     Shares as Shares,
+)
+from phipsi.core.constraints.point_constraints import (
+    Distance,
+    PointOnCircle,
+    PointOnLine,
+    PointOnPlane,
 )
 from phipsi.core.constraints.shaft_forces import (
     ShaftForces as ShaftForces,
