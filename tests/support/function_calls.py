@@ -201,6 +201,9 @@ MECHANISMS = {
     "control.OperationalSpace": lambda f, m, s: f(
         m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
     )(0.0, s.q, s.v),
+    "control.HybridForcePosition": lambda f, m, s: f(
+        m, pp.control.TaskFrame("link2", force=(3,), motion=()), (0, 0, 0), force=5.0, kp=9, kd=6
+    )(0.0, s.q, s.v),
     "control.PDGravity": lambda f, m, s: f(m, s.q, kp=9, kd=6)(0.0, s.q, s.v),
     "forces.from_model": _stops,
     "control.FourierPath": lambda f, m, s: f(

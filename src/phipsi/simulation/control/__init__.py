@@ -12,9 +12,11 @@ __getattr__, __dir__, __all__ = offer(
         "controllers": (
             "ComputedTorque OperationalSpace OperationalSpaceDynamics PDGravity Saturated"
         ),
+        "hybrid_control": "HybridForcePosition",
         "passivity": "PassivityBased",
         "references": (
             "CartesianPath Constant ConstantPose FourierPath JointPath JointState PoseState"
         ),
+        "task_frames": "TaskFrame",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -7,6 +7,7 @@ from phipsi.simulation.control.controllers import (
     PDGravity,
     Saturated,
 )
+from phipsi.simulation.control.hybrid_control import HybridForcePosition
 from phipsi.simulation.control.passivity import PassivityBased
 from phipsi.simulation.control.references import (
     CartesianPath,
@@ -17,6 +18,7 @@ from phipsi.simulation.control.references import (
     JointState,
     PoseState,
 )
+from phipsi.simulation.control.task_frames import TaskFrame
 
 __all__ = [
     "CartesianPath",
@@ -24,6 +26,7 @@ __all__ = [
     "Constant",
     "ConstantPose",
     "FourierPath",
+    "HybridForcePosition",
     "JointPath",
     "JointState",
     "OperationalSpace",
@@ -32,4 +35,5 @@ __all__ = [
     "PDGravity",
     "PoseState",
     "Saturated",
+    "TaskFrame",
 ]

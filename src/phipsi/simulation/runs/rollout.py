@@ -526,8 +526,8 @@ def _reason_of_control(model: Model, kind: int, body: int) -> str:
         return (
             f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
             "singularity: joint torques hardly accelerate the frame in some direction of its "
-            "task. Pass fewer components=, or keep the path away; pp.simulate(…) damps the task "
-            "there"
+            "task. Pass fewer components= or directions of the task frame, or keep the path away; "
+            "with OperationalSpace, pp.simulate(…) damps the task there"
         )
     if kind == OPEN_PATH >> 32:
         return (
