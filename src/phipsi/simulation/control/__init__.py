@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = offer(
         "controllers": (
             "ComputedTorque OperationalSpace OperationalSpaceDynamics PDGravity Saturated"
         ),
+        "grasp_control": "GraspControl",
         "hybrid_control": "HybridForcePosition",
         "passivity": "PassivityBased",
         "references": (

@@ -7,6 +7,7 @@ from phipsi.simulation.control.controllers import (
     PDGravity,
     Saturated,
 )
+from phipsi.simulation.control.grasp_control import GraspControl
 from phipsi.simulation.control.hybrid_control import HybridForcePosition
 from phipsi.simulation.control.passivity import PassivityBased
 from phipsi.simulation.control.references import (
@@ -26,6 +27,7 @@ __all__ = [
     "Constant",
     "ConstantPose",
     "FourierPath",
+    "GraspControl",
     "HybridForcePosition",
     "JointPath",
     "JointState",
