@@ -10,6 +10,7 @@ from amounts import examples, seeds
 from comparers import close
 from differences import slope
 from hypothesis import assume, given, settings, strategies as st
+from moving_references import moving
 from random_models import ALL, branching, models
 
 import phipsi as pp
@@ -28,17 +29,6 @@ def equal_in_each_joint(model, numbers):
     for at in model.v_slices:
         out[at] = out[at][:1]
     return out
-
-
-def moving(model, seed):
-    """A reference q₀ exp(w t): its velocities are constant in body axes, its accelerations zero."""
-    rng = np.random.default_rng(seed)
-    start, w = model.random_configuration(rng), rng.standard_normal(model.nv)
-
-    def at(t):
-        return model.integrate(start, w * t), w, np.zeros(model.nv)
-
-    return at
 
 
 def random_case(model, seed, **gains):
@@ -71,7 +61,7 @@ def test_the_lyapunov_function_falls_at_its_rate_on_all_joints(model, seed):
     def along(h, moved=vdot):
         return control.lyapunov(h, model.integrate(q, h * v), v + h * moved)
 
-    s = passivity._errors(Tracking(model), q, v, control.reference(0.0), control.rate).s
+    s = passivity.sliding_errors(Tracking(model), q, v, control.reference(0.0), control.rate).s
     found, said = slope(along, 1e-3), control.lyapunov_rate(0.0, q, v)
     size = 1 + control.lyapunov(0.0, q, v) * (1 + np.abs(v).max()) + np.abs(v).max() ** 3
     assert abs(found - said) < 1e-7 * size * max(1.0, np.linalg.cond(pp.mass_matrix(model, q)))

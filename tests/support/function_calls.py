@@ -246,6 +246,7 @@ TREES = {
     "identification.base_parameters": lambda f, m, s: f(m).combinations,
     "bias_forces": lambda f, m, s: f(m, s.q, s.v),
     "sensitivities.christoffel_symbols": lambda f, m, s: f(m, s.q),
+    "control.InnovationsControl": lambda f, m, s: f(m, s.q_2, k=9, rate=2)(0.0, s.q, s.v),
     "control.PassivityBased": lambda f, m, s: f(m, s.q_2, kp=9, kd=6, rate=2)(0.0, s.q, s.v),
     "coriolis_product": lambda f, m, s: f(m, s.q, s.v, s.vdot),
     "sensitivities.coriolis_matrix": lambda f, m, s: f(m, s.q, s.v),

@@ -22,7 +22,7 @@ __getattr__ = offer_within(
             "KKTSolver forward_dynamics_operators inverse_dynamics_derivatives "
             "inverse_dynamics_operators"
         ),
-        "dynamics.diagonal_dynamics": "log_det_mass_matrix",
+        "dynamics.diagonal_dynamics": "FACTOR NORMALISED log_det_mass_matrix normalised_rate",
         "dynamics.dynamics_expressions": (
             "BIAS_FORCES CLOSED_INVERSE FORWARD_DYNAMICS GRAVITY_FORCES IMPULSE INNOVATIONS "
             "INVERSE_DYNAMICS KNOWN_INVERSE LINEARLY_IMPLICIT MASS_MATRIX_INVERSE "

@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = offer(
         ),
         "grasp_control": "GraspControl",
         "hybrid_control": "HybridForcePosition",
+        "innovations_control": "InnovationsControl",
         "passivity": "PassivityBased",
         "references": (
             "CartesianPath Constant ConstantPose FourierPath JointPath JointState PoseState"

@@ -9,6 +9,7 @@ from phipsi.simulation.control.controllers import (
 )
 from phipsi.simulation.control.grasp_control import GraspControl
 from phipsi.simulation.control.hybrid_control import HybridForcePosition
+from phipsi.simulation.control.innovations_control import InnovationsControl
 from phipsi.simulation.control.passivity import PassivityBased
 from phipsi.simulation.control.references import (
     CartesianPath,
@@ -29,6 +30,7 @@ __all__ = [
     "FourierPath",
     "GraspControl",
     "HybridForcePosition",
+    "InnovationsControl",
     "JointPath",
     "JointState",
     "OperationalSpace",

@@ -150,14 +150,14 @@ class PassivityBased:
     def lyapunov(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """The Lyapunov function ½ s* ℳ s + ½ e* kp e (...), in J."""
         reference = joint_state_at(self.model, self.reference, t)
-        at = _errors(self._tracking, q, v, reference, self.rate)
-        (momentum,) = _results(self.model, (mass_matrix,), q, at.s)
+        at = sliding_errors(self._tracking, q, v, reference, self.rate)
+        (momentum,) = program_results(self.model, (mass_matrix,), q, at.s)
         return 0.5 * _dot(at.s, momentum) + 0.5 * _dot(at.e, self.kp * at.e)
 
     def lyapunov_rate(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Its rate −s* kd s − e* rate kp e (...), in W; never above zero."""
         reference = joint_state_at(self.model, self.reference, t)
-        at = _errors(self._tracking, q, v, reference, self.rate)
+        at = sliding_errors(self._tracking, q, v, reference, self.rate)
         return -_dot(at.along, self.kd * at.along) - _dot(at.e, self.rate * self.kp * at.e)
 
 
@@ -171,7 +171,7 @@ def passivity_based(model: Model) -> Any:
     return compiled_tracking(model, passivity_based, formula, "rate", "damping")
 
 
-class _Errors(NamedTuple):
+class SlidingErrors(NamedTuple):
     """e; ė + rate e in the coordinates of the errors and of the joints; v̇_r."""
 
     e: Any
@@ -180,25 +180,28 @@ class _Errors(NamedTuple):
     acceleration: Any
 
 
-def _errors(tracking: Tracking, q: Any, v: Any, reference: Sequence[Any], rate: Any) -> _Errors:
+def sliding_errors(
+    tracking: Tracking, q: Any, v: Any, reference: Sequence[Any], rate: Any
+) -> SlidingErrors:
+    """The errors of a motion against a reference, with the reference velocity v_ref + rate e."""
     e, e_rate, ff = tracking.errors(q, v, *reference)
     along = e_rate + rate * e
     wanted = ff + rate * tracking.rates_of_errors(e, e_rate)
     s, acceleration = tracking.ahead(q, v, along, wanted)
-    return _Errors(e, along, s, acceleration)
+    return SlidingErrors(e, along, s, acceleration)
 
 
 def _efforts(tracking: Tracking, q: Any, v: Any, reference: Sequence[Any], *numbers: Any) -> Any:
     """ℳ v̇_r + C v_r + gravity is the inverse dynamics of (v, v̇_r), and C s."""
     kp, kd, rate, damping = numbers
-    model, at = tracking.model, _errors(tracking, q, v, reference, rate)
+    model, at = tracking.model, sliding_errors(tracking, q, v, reference, rate)
     forms = (INVERSE_DYNAMICS, coriolis_form(model.has_more_rows))
-    inverse, coriolis = _results(model, forms, q, v, at.acceleration, at.s)
+    inverse, coriolis = program_results(model, forms, q, v, at.acceleration, at.s)
     push = tracking.efforts(q, kp * at.e + kd * at.along)
     return inverse + coriolis + push + damping * as_array(v)
 
 
-def _results(model: Model, forms: tuple[Any, ...], q: Any, *args: Any) -> Sequence[Any]:
+def program_results(model: Model, forms: tuple[Any, ...], q: Any, *args: Any) -> Sequence[Any]:
     """Results of programs, of arrays or of traced values."""
     if isinstance(q, Tracer):
         return called(model, forms, q, *args)
