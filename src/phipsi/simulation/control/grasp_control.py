@@ -1,4 +1,7 @@
-"""Control of an object that several arms hold: its motion, the internal forces, the load shares."""
+"""Control of an object that several arms hold: its motion, the internal forces, the load shares.
+
+Reasons: docs/decisions/0076.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Hybrid force/position control: forces in some directions of task frames, motions in others."""
+"""Hybrid force/position control: forces in some directions of task frames, motions in others.
+
+Reasons: docs/decisions/0076.
+"""
 
 from __future__ import annotations
 
