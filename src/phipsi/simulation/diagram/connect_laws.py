@@ -76,11 +76,12 @@ def block_diagram(
 def _of_controller(function: Callable[..., Any]) -> Law:
     """A controller (t, q, v) → tau as a law; its numbers are parameters.
 
-    Where its class names `records`, methods of (t, q, v), the law returns these too.
+    Where its class has `records`, a tuple of names of methods of (t, q, v), the law returns these.
     """
     name = getattr(function, "__name__", None) or type(function).__name__
     numbers, run = parameters_by_name(function), called_with_numbers(function)
-    recorded = getattr(type(function), "records", ())
+    named = getattr(type(function), "records", ())
+    recorded = named if isinstance(named, tuple) else ()
 
     def controller(t: Any, q: Any, v: Any, **given: Any) -> Any:
         tau = run(t, q, v, **given)
