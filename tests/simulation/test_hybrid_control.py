@@ -406,7 +406,7 @@ def test_pressing_with_friction_on_rigid_contact():
 
 
 def test_gradients_of_runs():
-    """From a state off the path: at a rotation error of exactly zero its logarithm has no slope."""
+    """Of the last configuration by the gains, against differences of whole runs."""
     system = table()
     start = system.assemble(HOME + 0.02)
     control = pressing(system)
@@ -466,3 +466,26 @@ def test_what_is_wrong_is_said():
             make(ARM, **given)
     with pytest.raises(InputError, match="no force to feed back"):
         make(ARM, frame("tool"), TOOL, (), 1, 1).feedback("table", 1.0)
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "operational space"])
+def test_gradients_at_a_rotation_error_of_zero(kind):
+    """By the initial velocity and configuration; the logarithm of the identity has a slope."""
+    if kind == "hybrid":
+        task = pp.control.TaskFrame("tool", force=(5,))
+        control = pp.control.HybridForcePosition(ARM, task, TOOL, 3.0, 100, 20)
+    else:
+        control = pp.control.OperationalSpace(ARM, "tool", TOOL, 100, 20)
+    sim = pp.Simulator(ARM, [control], 2e-3)
+    weights = np.zeros((2, 7))
+    weights[-1] = np.arange(1.0, 8)
+    u = np.random.default_rng(0).standard_normal((2, 7))
+
+    def last(h):
+        state = sim.initial_state(HOME + h * u[0], h * u[1])
+        return weights[-1] @ sim.rollout(state, steps=20, record_every=20).q[-1]
+
+    found = sim.gradient(
+        sim.initial_state(HOME, 0 * HOME), steps=20, record_every=20, cotangents={"q": weights}
+    )
+    close(found.q @ u[0] + found.v @ u[1], slope(last, 1e-3), 1e-8)
