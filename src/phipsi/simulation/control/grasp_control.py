@@ -1,6 +1,6 @@
 """Control of an object that several arms hold: its motion, the internal forces, the load shares.
 
-Reasons: docs/decisions/0076.
+Reasons: docs/decisions/0077.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hybrid force/position control: forces in some directions of task frames, motions in others.
 
-Reasons: docs/decisions/0076.
+Reasons: docs/decisions/0077.
 """
 
 from __future__ import annotations
