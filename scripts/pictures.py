@@ -240,6 +240,26 @@ def flexible_pages(folder: Path) -> None:
     print("written: docs/pictures/flexible-pages.png")
 
 
+def two_arms(folder: Path) -> None:
+    """The beam of examples/two_arms.py in the hands of both arms."""
+    import tempfile
+
+    from PIL import Image
+
+    example = runpy.run_path(str(ROOT / "examples" / "two_arms.py"))
+    grasp, q, place = example["carriers"]()
+    control = example["controlled"](grasp, place)
+    run = phipsi.simulate(grasp, q, np.zeros(grasp.model.nv), 1.3, controller=control,
+                          integrator="rk4", dt=2e-3)  # fmt: skip
+    with tempfile.TemporaryDirectory() as home:
+        phipsi.render(run, Path(home) / "arms.png", time=1.3)
+        pixels = plt.imread(Path(home) / "arms.png")[40:700, 160:1200, :3]
+    pixels = 5 * np.rint(51 * pixels).astype(np.uint8)  # smaller files
+    small = Image.fromarray(pixels).resize((560, 355), Image.Resampling.LANCZOS)
+    small.save(folder / "two-arms.png", optimize=True)
+    print("written: docs/pictures/two-arms.png")
+
+
 def live(folder: Path) -> None:
     """The live pages of the gallery in chromium, small."""
     import tempfile
@@ -619,6 +639,7 @@ def main() -> None:
     contact_forces(FOLDER)
     pages(FOLDER)
     flexible_pages(FOLDER)
+    two_arms(FOLDER)
     live(FOLDER)
     machines(FOLDER)
 

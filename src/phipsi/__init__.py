@@ -82,6 +82,7 @@ _TABLE = {
         "algorithms.dynamics.centroidal": ".",
         "algorithms.dynamics.hybrid": "hybrid_dynamics",
         "flexible.vibration": "mode_shapes natural_frequencies",
+        "algorithms.dynamics.sensitivities": "coriolis_product",
         "algorithms.dynamics.diagonal_dynamics": ".",
     },
     ("Loops", "closed-chains.md"): {

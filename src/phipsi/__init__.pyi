@@ -41,6 +41,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     joint_reactions,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.algorithms.dynamics.sensitivities import coriolis_product
 from phipsi.algorithms.kinematics.motions import (
     accelerations,
     jacobian,
@@ -133,6 +134,7 @@ __all__ = [
     "contact_step",
     "control",
     "conventions",
+    "coriolis_product",
     "custom",
     "delassus_matrix",
     "derive",

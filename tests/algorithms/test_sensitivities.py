@@ -59,6 +59,76 @@ def test_christoffel_symbols_and_the_coriolis_matrix(model, seed):
     close(w @ skew @ w, 0.0, scale=max(1.0, np.abs(rate).max() * (w @ w)))
 
 
+def bracket(model, v, w):
+    """[v, w] of the frames in which velocities are: zero where q̇ = v."""
+    out = np.zeros(model.nv)
+    for joint, at in zip(model.joints, model.v_slices, strict=True):
+        for group, _, start in joint.parts(0, at.start):
+            turn = group.rotation
+            if turn is None:
+                continue
+            rates = slice(start, start + turn.rates)
+            out[rates] = turn.bracket(v[rates], w[rates])
+            if group.nv > turn.rates:
+                to = slice(start + turn.rates, start + group.nv)
+                there, back = turn.spin(v[rates], w[to]), turn.spin(w[rates], v[to])
+                out[to] = np.subtract(there, back)
+    return out
+
+
+@given(trees, seeds)
+@settings(max_examples=25)
+def test_the_coriolis_product_is_the_connection_of_levi_civita(model, seed):
+    """½ (c(v + w) − c(v) − c(w)) + ½ ℳ [v, w], and the change of ℳ along v, by complex steps.
+
+    ℳ without armatures, which are constant and have no Coriolis forces.
+    """
+    q, v, w, _ = state(model, seed)
+    found = pp.coriolis_product(model, q, v, w)
+
+    def forces(u):
+        return pp.bias_forces(model, q, u) - pp.gravity_forces(model, q)
+
+    size = max(1.0, np.abs(forces(v)).max(initial=0), np.abs(forces(w)).max(initial=0))
+    mass = program(ops.H @ ops.phi @ ops.M @ ops.phi.T @ ops.H.T, model, mode="dense")(q)
+    polar = polar_of(forces, v, w)
+    close(found, polar + mass @ bracket(model, v, w) / 2, scale=size)
+    close(pp.coriolis_product(model, q, v, v), forces(v), scale=size)
+    close(found, pp.sensitivities.coriolis_matrix(model, q, v) @ w, scale=size)
+    dense = program(ops.mass_matrix, model, mode="dense")
+    rate = dense(q + 1j * STEP * model.qdot(q, v)).imag / STEP  # d/dt of the mass matrix along v
+    C = np.array([pp.coriolis_product(model, q, v, e) for e in np.eye(model.nv)]).T
+    close(C + C.T, rate, scale=size)
+    if np.abs(rate).max(initial=0) > 1e-3:  # the twin: polarisation alone is another C
+        twin = np.array([polar_of(forces, v, e) for e in np.eye(model.nv)]).T
+        if np.abs(twin - C).max() > 1e-6:
+            assert np.abs(twin + twin.T - rate).max() > 1e-9
+
+
+def polar_of(forces, v, w):
+    return (forces(v + w) - forces(v) - forces(w)) / 2
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_coriolis_products_in_machine_code_and_of_other_mechanisms():
+    model = random_tree(5, 8, armature=True)
+    rng = np.random.default_rng(1)
+    q = model.random_configuration(rng, 5)
+    v, w = rng.standard_normal((2, 5, model.nv))
+    together = pp.coriolis_product(model, q, v, w)
+    each = np.array([
+        pp.sensitivities.coriolis_matrix(model, a, b) @ c for a, b, c in zip(q, v, w, strict=True)
+    ])  # fmt: skip
+    close(together, each)
+    close(pp.coriolis_product(model, q, v, 2 * w), 2 * together)
+    assert np.abs(pp.coriolis_product(model, q, w, v) - together).max() > 1e-3  # not symmetric
+    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    with pytest.raises(pp.errors.InputError, match="coriolis_product is for trees"):
+        pp.coriolis_product(pp.System(pp.examples.planar_arm(3), [pin]), *np.zeros((3, 3)))
+    with pytest.raises(pp.errors.InputError, match="shape"):
+        pp.coriolis_product(model, q, v, w[..., 1:])
+
+
 def test_christoffel_symbols_of_true_coordinates():
     """½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk), the symmetries of MS, and the zeros of a tree."""
     kinds = ["revolute", "prismatic", "helical", "cylindrical", "universal"]

@@ -85,7 +85,7 @@ CALLS = {
     "accelerations": (Q, V, A, P), "poses": (Q, P), "velocities": (Q, V, P),
     "center_of_mass": (Q,), "com_jacobian": (Q,),
     "momentum_matrix": (Q,), "momentum_matrix_dot": (Q, V),
-    "coriolis_matrix": (Q, V), "forward_dynamics": (Q, V, T), 
+    "coriolis_matrix": (Q, V), "coriolis_product": (Q, V, V), "forward_dynamics": (Q, V, T), 
     "gravity_forces": (Q,),
     "rates": (Q, V), "inverse_dynamics": (Q, V, A), "jacobian": (Q, P),
     "jacobian_dot": (Q, V, P), "kinetic_energy": (Q, V),

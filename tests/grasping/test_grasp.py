@@ -421,6 +421,97 @@ def test_contact_axes_are_those_of_the_objects_pose(kind):
     near(plain.contact_axes[0] @ wrench[:3], f[:3], 1e-8)
 
 
+# ---- contacts that slide -------------------------------------------------------------------------
+
+
+def sliding_grasp(seed: int, kinds=("Frictionless", "SlidingFace", "Point")):
+    """A random grasp of whose contacts some slide, displaced in their planes, and a state of it."""
+    grasp, q, _ = random_grasp(seed, ("Point",) * len(kinds))
+    rng = np.random.default_rng(seed)
+    poses = dict(zip(grasp.model.body_names, pp.poses(grasp.model, q), strict=True))
+    contacts = []
+    for old, kind in zip(grasp.contacts, kinds, strict=True):
+        (thing, X), (finger, Y) = old.object, old.finger
+        X = X @ pp.Pose(translation=(*rng.uniform(-0.1, 0.1, 2), 0)) if kind != "Point" else X
+        if kind == "SlidingFace":  # the planes coincide, turned about the normal
+            turn = pp.Pose.from_axis_angle((0, 0, 1), rng.uniform(-2, 2)).rotation
+            R = poses[finger][:3, :3].T @ poses[thing][:3, :3] @ X.rotation @ turn
+            Y = pp.Pose(R, Y.translation)
+        ends = {"name": old.name, "finger": (finger, Y), "object": (thing, X)}
+        contacts.append(getattr(grasping, kind)(**ends))
+    out = pp.grasping.Grasp(grasp.model, object=grasp.object, contacts=contacts)
+    return out, q, admissible(out, q, rng), rng
+
+
+@pytest.mark.parametrize("seed", seeds(9, 3))
+def test_sliding_contacts_transmit_normal_forces_only(seed):
+    grasp, q, v, rng = sliding_grasp(seed)
+    assert grasp.n_rows == 1 + 3 + 3
+    assert_allclose(grasp.residual(q), 0, atol=1e-12)
+    tau = rng.standard_normal(grasp.model.nv)
+    vdot, f = kkt(grasp, q, v, tau)
+    motion = pp.forward_dynamics(grasp, q, v, tau, return_multipliers=True)
+    near(motion.vdot, vdot, 1e-8)
+    near(motion.f, f, 1e-8)
+    wrench = grasp.contact_forces(q, v, tau)
+    size = np.abs(wrench).max()
+    assert np.abs(wrench[:2, 3:5]).max() < 1e-12 * size  # no force along the tangents
+    assert np.abs(wrench[:2, 2]).max() < 1e-12 * size  # nor a moment about the normal
+    assert np.abs(wrench[2, 3:5]).max() > 1e-3  # of the point with friction
+    # the force of a frictionless point passes through the finger: its moment is arm × force
+    poses = dict(zip(grasp.model.body_names, pp.poses(grasp.model, q), strict=True))
+    (thing, X), (finger, Y) = grasp.contacts[0].object, grasp.contacts[0].finger
+    there = np.linalg.inv(poses[thing] @ X.matrix) @ poses[finger] @ Y.matrix
+    near(wrench[0, :3], np.cross(there[:3, 3], wrench[0, 3:]), 1e-9, scale=size)
+    assert np.abs(there[:2, 3]).max() > 1e-3  # off the origin of the contact frame
+    # Newton's equations of the object alone, in world axes
+    at = poses[thing]
+    loads = [poses[thing] @ c.object[1].matrix for c in grasp.contacts]
+    total = np.zeros(6)
+    for Z, w in zip(loads, wrench, strict=True):
+        force = Z[:3, :3] @ w[3:]
+        total[:3] += Z[:3, :3] @ w[:3] + np.cross(Z[:3, 3] - at[:3, 3], force)
+        total[3:] += force
+    needed = grasp.object_load(q, v, vdot) - tau[grasp.object_rates]
+    near(np.r_[at[:3, :3].T @ total[:3], at[:3, :3].T @ total[3:]], needed, 1e-8, scale=size)
+
+
+def test_inequalities_of_sliding_contacts():
+    ends = {"name": "x", "finger": "left_tip", "object": "box"}
+    pad = grasping.SlidingFace(radius=0.02, **ends)
+    push = np.array([0.03, 0.04, 0, 0, 0, -10.0])
+    assert [cone.name for cone in pad.cones()] == ["pressure", "centre of pressure"]
+    assert_allclose([cone.margin(push) for cone in pad.cones()], [10, 0.2 - 0.05])
+    assert grasping.Frictionless(**ends).cones()[0].margin(-push) == -10
+    with pytest.raises(pp.errors.ModelError, match="radius=-1 must be"):
+        grasping.SlidingFace(radius=-1, **ends)
+
+
+def test_frictionless_fingers_hold_a_box_only_from_enough_sides():
+    """Two opposed frictionless points cannot carry weight; with one below they can."""
+    b = pp.ModelBuilder()
+    size = (0.2, 0.1, 0.1)
+    b.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia.box(size, mass=1.0))
+    places = {"west": (-0.1, 0, 0), "east": (0.1, 0, 0), "below": (0.0, 0, -0.05)}
+    contacts = []
+    for name, at in places.items():
+        b.add_body(name, joint=pp.joints.Translation(), placement=pp.Pose(translation=at),
+                   inertia=pp.SpatialInertia.sphere(0.02, mass=0.2))  # fmt: skip
+        outward = pp.Pose(pp.constraints.z_along(tuple(np.sign(at))).rotation, at)
+        contacts.append(grasping.Frictionless(name=name, finger=name, object=("box", outward)))
+    model = b.build()
+    q, rest = model.neutral(), np.zeros(model.nv)
+    whole = pp.grasping.Grasp(model, object="box", contacts=contacts)
+    load = whole.object_load(q, rest, rest)
+    f = whole.distribute(q, load, friction=True, margin=2.0)
+    wrench = whole.wrenches(q, f)
+    assert_allclose(wrench[:, 5], [-2, -2, -9.81], atol=1e-6)
+    assert whole.check(q, rest, whole.efforts(q, rest, rest, f)).holds
+    two = pp.grasping.Grasp(model, object="box", contacts=contacts[:2])
+    with pytest.raises(pp.errors.InputError, match="cannot give the object this load"):
+        two.distribute(q, load)
+
+
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_derivatives_of_held_objects_agree_with_complex_steps(seed):
     """All contacts, the velocity row of the soft finger included."""

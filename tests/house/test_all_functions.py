@@ -45,6 +45,7 @@ Q, V, TAU, O = LOOPS.state.q, LOOPS.state.v, LOOPS.state.tau, np.zeros(3)
 
 # Rejected in their own words.
 BUILT_ON_TREES = {
+    "control.GraspControl": lambda m: pp.control.GraspControl(m, pp.Pose(), 1, 1),
     "grasping.Grasp": lambda m: pp.grasping.Grasp(m, object="link3", contacts=[]),
     "System": lambda m: pp.System(m, []),
     "topology.contact_events": lambda m: pp.topology.contact_events(m),

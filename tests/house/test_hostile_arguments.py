@@ -356,7 +356,9 @@ def test_truth_values_of_numpy():
 # ---- what functions of users return --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("control", [pp.control.ComputedTorque, pp.control.PDGravity])
+@pytest.mark.parametrize(
+    "control", [pp.control.ComputedTorque, pp.control.PassivityBased, pp.control.PDGravity]
+)
 def test_references_return_three_arrays(control):
     """PDGravity returned NaN where its reference was NaN."""
     for given, what in (

@@ -143,6 +143,31 @@ class Spring:
         return -self.k * q
 
 
+class Recorded(Spring):
+    """With a method that a run records."""
+
+    records = ("energy_of_spring",)
+
+    def energy_of_spring(self, t, q, v):
+        return 0.5 * self.k * (q @ q)
+
+
+def test_methods_in_records_are_recorded_with_the_numbers_of_the_run():
+    arm, q = pp.examples.planar_arm(2), np.array([0.4, -0.2])
+    sim = pp.Simulator(arm, [Recorded(4.0)], 1e-3)
+    name = "Recorded.energy_of_spring"
+    state = sim.initial_state(q, parameters={"Recorded.stiffness": 6.0})
+    run = sim.rollout(state, steps=20, record_every=20, record=("q", name))
+    assert_allclose(run[name], 3.0 * (run.q**2).sum(axis=-1), rtol=1e-14)
+    plain = pp.Simulator(arm, [Spring(4.0)], 1e-3)
+    other = plain.rollout(
+        plain.initial_state(q, parameters={"Spring.stiffness": 6.0}), steps=20, record_every=20
+    )
+    assert np.array_equal(run.q, other.q)
+    twisted = type("Twisted", (Spring,), {"records": ["no", "tuple"]})
+    assert name not in pp.Simulator(arm, [twisted(4.0)], 1e-3).recordable
+
+
 def test_own_controllers_name_their_numbers_too():
     arm = pp.examples.planar_arm(2)
     q = np.array([0.4, -0.2])

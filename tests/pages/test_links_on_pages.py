@@ -41,7 +41,8 @@ PAIR = c.Coupling(name="x", joints=("a", "b", "e"), coefficients=((1, 2, 0), (0,
 EXAMPLES = {
     **{n: lambda n=n: getattr(c, n)(name="x", **ENDS)
        for n in ("Weld", "Spherical", "Revolute", "Prismatic", "Cylindrical", "Universal", "Planar",
-                 "PointOnLine")},
+                 "PointOnLine", "PointOnPlane")},
+    "PointOnCircle": lambda: c.PointOnCircle(name="x", a="a", b=("world", (1, 0, 0))),
     "Distance": lambda: c.Distance(1.0, name="x", a="a", b=("world", (1, 0, 0))),
     "Coupling": lambda: c.Coupling(name="x", joints=("a", "b", "slide"), coefficients=(1, 2, 3)),
     "PartlyLocked": lambda: PAIR.with_locked(machine_room(), {"b": 0.1}, machine_room()),
@@ -55,7 +56,7 @@ EXAMPLES = {
     "Motor": lambda: c.Motor(name="x", joint="a", angle=lambda t: t * t),
     "Rows": lambda: c.Rows(name="x", points=["a", "b"], A=np.eye(12)[:2] - np.eye(12)[6:8]),
     **{n: lambda n=n: getattr(pp.grasping, n)(name="x", **CONTACT)
-       for n in ("Rigid", "Edge", "SoftFinger", "Point")},
+       for n in ("Rigid", "Edge", "SoftFinger", "Point", "Frictionless", "SlidingFace")},
 }  # fmt: skip
 
 

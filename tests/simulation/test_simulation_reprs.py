@@ -68,6 +68,13 @@ MADE = {
     "Constant": lambda: pp.control.Constant(ARM, [0.1, 0.2]),
     "ConstantPose": lambda: pp.control.ConstantPose((0, 0, 1)),
     "FourierPath": lambda: pp.control.FourierPath(ARM, [0, 0], np.ones((2, 3)), [[0] * 3] * 2, 2.0),
+    "GraspControl": lambda: pp.control.GraspControl(
+        pp.examples.two_finger_grasp(), (0, 0, 0.2), kp=100, kd=20, internal=5.0
+    ),
+    "HybridForcePosition": lambda: pp.control.HybridForcePosition(
+        ARM, pp.control.TaskFrame("tip", force=(3,), motion=(4,)), (1, 0, 0), 5.0, kp=40, kd=9
+    ),
+    "InnovationsControl": lambda: pp.control.InnovationsControl(ARM, [0.0, 0.0], k=9, rate=2),
     "JointPath": lambda: pp.control.JointPath(ARM, [[0, 0], [1, 1]], [0.0, 2.0]),
     "JointState": lambda: pp.control.Constant(ARM, [0.1, 0.2])(0.0),
     "OperationalSpace": lambda: pp.control.OperationalSpace(
@@ -77,6 +84,7 @@ MADE = {
         ARM, "tip", (1.0, 0.5, 0.0), kp=40.0, kd=9.0, components=(3, 4)
     ).dynamics([0.1, 0.5], [0.0, 0.0]),
     "PDGravity": lambda: pp.control.PDGravity(ARM, lambda t: ([t, t], [1, 1]), kp=40.0, kd=9.0),
+    "PassivityBased": lambda: pp.control.PassivityBased(ARM, [0.0, 0.0], kp=9, kd=3, rate=2),
     "PoseState": lambda: pp.control.ConstantPose((0, 0, 1))(0.0),
     "Saturated": lambda: pp.control.Saturated(computed_torque(), ARM, efforts=80.0),
     "Bushing": lambda: pp.forces.Bushing("tip", ("world", (1, 0, 0)), np.ones(6)),
@@ -91,6 +99,7 @@ MADE = {
     "Rope": lambda: pp.forces.Rope("tip", "world", 1.0, np.inf),
     "State": lambda: pp.forces.State(ARM, 0.0, np.zeros(2), np.zeros(2)),
     "StribeckFriction": lambda: pp.forces.StribeckFriction(None, 2.0, 1.0, 0.1),
+    "TaskFrame": lambda: pp.control.TaskFrame("tip", pp.Pose(), force=(5,)),
     "TorsionSpring": lambda: pp.forces.TorsionSpring("tip", "world", 2.0),
     "WindDrag": lambda: pp.forces.WindDrag("tip", 1.0),
     "Wrench": lambda: pp.forces.Wrench("tip", lambda t: np.zeros(6)),

@@ -201,6 +201,9 @@ MECHANISMS = {
     "control.OperationalSpace": lambda f, m, s: f(
         m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
     )(0.0, s.q, s.v),
+    "control.HybridForcePosition": lambda f, m, s: f(
+        m, pp.control.TaskFrame("link2", force=(3,), motion=()), (0, 0, 0), force=5.0, kp=9, kd=6
+    )(0.0, s.q, s.v),
     "control.PDGravity": lambda f, m, s: f(m, s.q, kp=9, kd=6)(0.0, s.q, s.v),
     "forces.from_model": _stops,
     "control.FourierPath": lambda f, m, s: f(
@@ -243,6 +246,9 @@ TREES = {
     "identification.base_parameters": lambda f, m, s: f(m).combinations,
     "bias_forces": lambda f, m, s: f(m, s.q, s.v),
     "sensitivities.christoffel_symbols": lambda f, m, s: f(m, s.q),
+    "control.InnovationsControl": lambda f, m, s: f(m, s.q_2, k=9, rate=2)(0.0, s.q, s.v),
+    "control.PassivityBased": lambda f, m, s: f(m, s.q_2, kp=9, kd=6, rate=2)(0.0, s.q, s.v),
+    "coriolis_product": lambda f, m, s: f(m, s.q, s.v, s.vdot),
     "sensitivities.coriolis_matrix": lambda f, m, s: f(m, s.q, s.v),
     "diagonal_dynamics.coriolis": lambda f, m, s: f(m, s.q, s.v),
     "gravity_forces": lambda f, m, s: f(m, s.q),

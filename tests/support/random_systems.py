@@ -27,7 +27,8 @@ KINDS = (
     "PointOnLine", "Distance", "Coupling", "Rows",
 )  # fmt: skip
 WITH_LAWS = (*KINDS, "Cam")
-ROWS = dict(zip(WITH_LAWS, (6, 3, 5, 5, 4, 4, 3, 2, 1, 1, 2, 1), strict=True))
+SURFACES = ("PointOnPlane", "PointOnCircle")
+ROWS = dict(zip((*WITH_LAWS, *SURFACES), (6, 3, 5, 5, 4, 4, 3, 2, 1, 1, 2, 1, 1, 2), strict=True))
 
 
 def displaced(kind: str, u, w, rng) -> pp.Pose:
@@ -45,6 +46,8 @@ def displaced(kind: str, u, w, rng) -> pp.Pose:
         "Universal": lambda: pp.Pose(turn @ so3_exp(np.array(w) * rng.uniform(-1, 1))),
         "Planar": lambda: pp.Pose(turn, across),
         "PointOnLine": lambda: pp.Pose(any_turn, slide),
+        "PointOnPlane": lambda: pp.Pose(any_turn, across),
+        "PointOnCircle": lambda: pp.Pose(any_turn, across),
         "Distance": lambda: pp.Pose(any_turn, rng.uniform(-0.5, 0.5, 3)),
     }[kind]()
 
@@ -94,6 +97,8 @@ def random_constraint(model: pp.Model, q, kind: str, name: str, rng) -> c.Constr
     both = {"name": name, "a": (a, X_a), "b": (b, X_b)}
     if kind == "Distance":
         return c.Distance(float(np.linalg.norm(moved.translation)), **both)
+    if kind == "PointOnCircle":
+        return c.PointOnCircle(u, float(np.linalg.norm(moved.translation)), **both)
     if kind == "Universal":
         return c.Universal(u, w, **both)
     if kind in ("Weld", "Spherical"):

@@ -22,7 +22,7 @@ __getattr__ = offer_within(
             "KKTSolver forward_dynamics_operators inverse_dynamics_derivatives "
             "inverse_dynamics_operators"
         ),
-        "dynamics.diagonal_dynamics": "log_det_mass_matrix",
+        "dynamics.diagonal_dynamics": "FACTOR NORMALISED log_det_mass_matrix normalised_rate",
         "dynamics.dynamics_expressions": (
             "BIAS_FORCES CLOSED_INVERSE FORWARD_DYNAMICS GRAVITY_FORCES IMPULSE INNOVATIONS "
             "INVERSE_DYNAMICS KNOWN_INVERSE LINEARLY_IMPLICIT MASS_MATRIX_INVERSE "
@@ -38,7 +38,7 @@ __getattr__ = offer_within(
         "dynamics.hybrid": (
             "HELD_CHANGE HELD_IMPULSE accelerations free_mask hybrid_dynamics hybrid_form"
         ),
-        "dynamics.sensitivities": "log_det_mass_matrix_gradient",
+        "dynamics.sensitivities": "coriolis_form coriolis_product log_det_mass_matrix_gradient",
         "kinematics.bounded_steps": "BoundedStep",
         "kinematics.exponential_chart": "Chart chart_of",
         "kinematics.motions": ". JACOBIAN_DOT_V POINT_VELOCITIES jacobian",

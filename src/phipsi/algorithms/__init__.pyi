@@ -40,7 +40,12 @@ from phipsi.algorithms.dynamics.derivatives import (
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     inverse_dynamics_operators as inverse_dynamics_operators,
 )
-from phipsi.algorithms.dynamics.diagonal_dynamics import log_det_mass_matrix as log_det_mass_matrix
+from phipsi.algorithms.dynamics.diagonal_dynamics import (
+    FACTOR as FACTOR,
+    NORMALISED as NORMALISED,
+    log_det_mass_matrix as log_det_mass_matrix,
+    normalised_rate as normalised_rate,
+)
 from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES as BIAS_FORCES,
     CLOSED_INVERSE as CLOSED_INVERSE,
@@ -94,6 +99,8 @@ from phipsi.algorithms.dynamics.hybrid import (
     hybrid_form as hybrid_form,
 )
 from phipsi.algorithms.dynamics.sensitivities import (
+    coriolis_form as coriolis_form,
+    coriolis_product as coriolis_product,
     log_det_mass_matrix_gradient as log_det_mass_matrix_gradient,
 )
 from phipsi.algorithms.kinematics import motions as motions

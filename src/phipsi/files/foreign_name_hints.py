@@ -25,7 +25,7 @@ _ELSEWHERE = {
     "pp.topology": "contact_events",
     "phipsi.algorithms.dynamics.constraint_forces": "Dynamics Impulse Reactions",
     "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
-    "phipsi.grasping.grasp": "GraspCheck",
+    "phipsi.grasping.grasp_check": "GraspCheck",
     "phipsi.identification.least_squares": "Identification",
     "phipsi.kinematics.ik_multistart": "IKResult",
     "phipsi.identification.minimal_parameters": "BaseParameters",

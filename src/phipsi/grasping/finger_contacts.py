@@ -16,6 +16,8 @@ of the object's surface. Contact forces are those on the object, in these axes.
 | `Edge` | force, moments across the edge | turning about the edge | 5 |
 | `Point` | force | turning | 3 |
 | `SoftFinger` | force, moment about the normal | turning about the two tangents | 4 |
+| `SlidingFace` | normal force, moments about the tangents | sliding, turning about the normal | 3 |
+| `Frictionless` | normal force | sliding, turning | 1 |
 
 All but `Rigid` can only push. Rows hold a contact as long as it stays closed and does not slip;
 whether it does is for the inequalities of `cones`, each a·w ≥ |C w| for the wrench w on the object.
@@ -30,7 +32,17 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.constraints import Constraint, End, Revolute, Spherical, Weld, check_name, z_along
+from phipsi.core.constraints import (
+    Constraint,
+    End,
+    Planar,
+    PointOnPlane,
+    Revolute,
+    Spherical,
+    Weld,
+    check_name,
+    z_along,
+)
 from phipsi.core.model import Closure, Model, fill, unit_axis
 from phipsi.errors import ModelError, number_of
 from phipsi.support import fields_in_line
@@ -268,6 +280,84 @@ class SoftFinger(Contact):
     def cones(self) -> tuple[Cone, ...]:
         """Pressure and friction, torsional friction included."""
         return tuple(_friction(self.friction, self.torsional_friction))
+
+
+@final
+@dataclass(frozen=True)
+class Frictionless(Contact):
+    """A frictionless point contact, which slides: a normal force, 1 row.
+
+    The point of the finger stays on the plane of the object's surface (z of its contact axes) and
+    slides in it, as a finger does that the arm moves over a surface with hybrid position and force
+    control. The row has a position, so that the contact does not drift off the plane. Its force
+    acts where the finger is; wrenches are about the origin of the object's contact frame.
+
+    Parameters
+    ----------
+    name : str
+        Name of the contact.
+    finger, object : str or tuple
+        Contact frames, as for `Contact`.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> roller = pp.grasping.Frictionless(name="roller", finger="tip", object=("box", (0.1, 0, 0)))
+    >>> [cone.name for cone in roller.cones()]
+    ['pressure']
+    """
+
+    def closure(self, model: Model) -> Closure:
+        """That of a point on a plane."""
+        return PointOnPlane(**self._ends()).closure(model)
+
+    def cones(self) -> tuple[Cone, ...]:
+        """Pressure."""
+        return tuple(_friction(None, None))
+
+
+@final
+@dataclass(frozen=True)
+class SlidingFace(Contact):
+    """A frictionless face contact, which slides: a normal force and moments across it, 3 rows.
+
+    A face of the object lies on a plane of the finger: sliding in the plane and turning about its
+    normal are free.
+
+    Parameters
+    ----------
+    radius : float, optional
+        Radius of the face about the object's contact frame, m, which bounds the centre of pressure.
+        Default: not checked.
+    name : str
+        Name of the contact.
+    finger, object : str or tuple
+        Contact frames, as for `Contact`.
+    """
+
+    radius: float | None = None
+
+    def _check(self) -> None:
+        if self.radius is None:
+            return
+        radius = number_of(self.radius)
+        if not (np.isfinite(radius) and radius > 0):
+            raise ModelError(
+                f"{self._who()}: radius={self.radius!r} must be a finite number of metres above 0, "
+                "or None where the centre of pressure is not to be checked."
+            )
+        fill(self, radius=radius)
+
+    def closure(self, model: Model) -> Closure:
+        """That of a planar joint."""
+        return Planar(**self._ends()).closure(model)
+
+    def cones(self) -> tuple[Cone, ...]:
+        """Pressure, centre of pressure."""
+        out = _friction(None, None)
+        if self.radius is not None:
+            out.append(Cone("centre of pressure", self.radius * _INWARD, np.eye(6)[:2], "N·m"))
+        return tuple(out)
 
 
 def _friction(friction: float | None, torsion: float | None) -> list[Cone]:

@@ -12,8 +12,7 @@ finds a point inside, or the f whose worst margin is largest if there is none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,63 +27,9 @@ from phipsi.core.operators import A
 from phipsi.errors import InputError, ModelError, SingularMatrixError, true_or_false
 from phipsi.grasping.contact_inequalities import BORDER, Inequality, least_force, margins
 from phipsi.grasping.finger_contacts import Cone, Contact
-from phipsi.support import fields_in_line
+from phipsi.grasping.grasp_check import GraspCheck
 
 Array = NDArray[Any]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class GraspCheck:
-    """Whether contacts stay closed and do not slip.
-
-    Parameters
-    ----------
-    names : tuple of str, length m
-        "contact: what", of each inequality.
-    units : tuple of str, length m
-        Units of the margins.
-    margins : ndarray, shape (..., m)
-        By how much each inequality holds; negative where it is violated.
-    holds : ndarray of bool, shape (...)
-        Whether all hold.
-    is_unique : ndarray of bool, shape (...)
-        Whether rigid bodies determine the contact forces: if not, the forces that were checked are
-        the minimum-norm ones that satisfy all inequalities, or come nearest to it.
-    forces : ndarray, shape (..., contacts, 6)
-        The contact forces.
-    """
-
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    margins: Array
-    holds: Array
-    is_unique: Array
-    forces: Array
-
-    def __repr__(self) -> str:
-        return fields_in_line(self)
-
-    @property
-    def broken(self) -> tuple[str, ...]:
-        """Names of inequalities that some element breaks."""
-        bad = self.margins < -BORDER * (1 + np.abs(self.forces).max(initial=0.0))
-        bad = bad.any(axis=tuple(range(bad.ndim - 1)))
-        return tuple(name for name, wrong in zip(self.names, bad, strict=True) if wrong)
-
-    def __str__(self) -> str:
-        batch = tuple(range(self.margins.ndim - 1))
-        worst = self.margins.min(axis=batch, initial=np.inf)
-        lines = [
-            f"{'holds' if low >= 0 else 'BREAKS'}  {name}, margin {low:.4g} {unit}"
-            for name, low, unit in zip(self.names, worst, self.units, strict=True)
-        ] or ["holds  no contact is one-sided"]
-        if not np.all(self.is_unique):
-            lines.append(
-                "rigid bodies do not determine the contact forces; these are the minimum-norm "
-                "forces that hold, or those nearest to it"
-            )
-        return "\n".join(lines)
 
 
 class Grasp(System):
@@ -375,6 +320,7 @@ class Grasp(System):
         internal: ArrayLike | None = None,
         friction: bool = False,
         margin: float = 0.0,
+        weights: ArrayLike | None = None,
     ) -> Array:
         """Contact multipliers that give the object a load: minimum-norm or inside the cones.
 
@@ -393,6 +339,9 @@ class Grasp(System):
             Whether to return the f of minimum norm whose inequalities all hold. Default: False.
         margin : float, optional
             By how much they hold, N. Default: 0.
+        weights : array_like, shape (contacts,) or (contact rows,), optional
+            Cost of the multipliers of each contact, above 0: Σ weights f² is least instead of Σ f².
+            A contact with a smaller weight carries more of the load. Default: 1.
 
         Returns
         -------
@@ -418,9 +367,13 @@ class Grasp(System):
                 f"{len(self.object_rates)} rates, so it must be ({len(self.object_rates)},)"
             )
         holding, rows = self._holding(at), self._contact_rows
-        f = holding.multipliers_of(-wanted[None])[0, :rows]
-        N = holding.self_stress()[:rows]
-        missing = wanted - self.grasp_map(at) @ f
+        N, W, D = holding.self_stress()[:rows], self.grasp_map(at), np.ones(rows)
+        if weights is None:
+            f = holding.multipliers_of(-wanted[None])[0, :rows]
+        else:  # the least norm of g with f = D g
+            D = 1 / np.sqrt(self.row_weights(weights))
+            f = D * (np.linalg.pinv(W * D, rcond=1e-10) @ wanted)
+        missing = wanted - W @ f
         if np.abs(missing).max(initial=0.0) > 1e-8 * (1 + np.abs(wanted).max(initial=0.0)):
             raise InputError(
                 f"the contacts {list(self.contact_names)} cannot give the object this load: "
@@ -437,10 +390,11 @@ class Grasp(System):
                 )
             f = f + N @ amount
         if friction:
-            cones = [Inequality(c.a[:rows], c.C[:, :rows]) for c in self._inequalities(at)]
-            f, inside = least_force(f, N, cones, margin)
+            cones = [Inequality(D * c.a[:rows], c.C[:, :rows] * D) for c in self._inequalities(at)]
+            basis = N if weights is None else np.linalg.qr(N / D[:, None])[0]
+            g, inside = least_force(f / D, basis, cones, margin)
             if not inside:
-                values = margins(f, cones)
+                values = margins(g, cones)
                 names = [f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones]
                 worst = int(values.argmin())
                 raise SingularMatrixError(
@@ -448,7 +402,89 @@ class Grasp(System):
                     f"best '{names[worst]}' misses by {margin - values[worst]:.4g}. More friction, "
                     f"other places for the fingers, or a smaller load."
                 )
+            f = D * g
         return np.concatenate([f, np.zeros(self.n_rows - len(f))])
+
+    def row_weights(self, weights: ArrayLike | None) -> Array:
+        """Costs (contact rows,) of multipliers, of costs of contacts or of rows; ones for None."""
+        rows, count = self._contact_rows, len(self.contacts)
+        if weights is None:
+            return np.ones(rows)
+        given = real_array("weights", weights)
+        if given.shape not in ((count,), (rows,)) or not (
+            np.isfinite(given).all() and (given > 0).all()
+        ):
+            raise InputError(
+                f"weights must be ({count},), one number above 0 per contact, or ({rows},), one "
+                f"per contact row, not {weights!r}"
+            )
+        if given.shape == (rows,):
+            return given
+        lengths = [len(x.rows) for x in self.closures.closures[:count]]
+        return np.repeat(given, lengths)
+
+    def accelerations(self, q: ArrayLike, v: ArrayLike, object_vdot: ArrayLike) -> Array:
+        """Accelerations of all joints with which the arms carry the object as it is asked.
+
+        They keep all constraints, and have least kinetic energy where the arms have more joints
+        than they need.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., nq)
+            Configuration.
+        v : array_like, shape (..., nv)
+            Generalized velocities, which must keep the constraints.
+        object_vdot : array_like, shape (..., object rates)
+            Accelerations of the object's rates.
+
+        Returns
+        -------
+        ndarray, shape (..., nv)
+            Generalized accelerations, for `object_load` and `efforts`.
+
+        Raises
+        ------
+        InputError
+            If the arms cannot follow.
+
+        Examples
+        --------
+        >>> import numpy as np, phipsi as pp
+        >>> grasp = pp.examples.two_finger_grasp()
+        >>> q, rest = grasp.model.neutral(), np.zeros(10)
+        >>> vdot = grasp.accelerations(q, rest, [0, 0, 0, 0.5, 0, 0])    # the box along x
+        >>> vdot.round(3)[:4]
+        array([-1.222,  7.444, -1.222,  7.444])
+        """
+        q, v = state_arrays(self.model, q=q, v=v)
+        asked, rates = real_array("object_vdot", object_vdot), self.object_rates
+        if asked.shape[-1:] != rates.shape:
+            raise InputError(
+                f"object_vdot has shape {asked.shape}; its last axis must be the {len(rates)} "
+                f"rates of the object {list(self.object)}"
+            )
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], asked.shape[:-1])
+        flat = [
+            np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1])
+            for x in (q, v, asked)
+        ]
+        arms = np.setdiff1d(np.arange(self.model.nv), rates)
+        at = ConstraintMetric(self.rows, flat[0], rates_used=arms)
+        own = np.zeros((len(flat[0]), self.model.nv))
+        own[:, rates] = flat[2]
+        bias = self.rows.bias(flat[0], flat[1])
+        wanted = -bias - np.einsum("nrv,nv->nr", at.whole, own)
+        vdot = own + at.spread(at.solve(wanted))
+        missing = np.abs(np.einsum("nrv,nv->nr", at.whole, vdot) + bias)
+        allowed = 1e-8 * (1 + np.abs(bias) + np.abs(vdot).max(axis=-1, keepdims=True, initial=0.0))
+        if (missing > allowed).any():
+            row = self.row_names[int(np.argwhere(missing > allowed)[0][-1])]
+            raise InputError(
+                f"the arms cannot carry the object {list(self.object)} with these accelerations: "
+                f"row {row!r} would open. They are singular there, or have too few joints."
+            )
+        return vdot.reshape(*batch, self.model.nv)
 
     def object_load(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
         """Load that the contacts exert on the object's rates (..., object rates) for a motion."""

@@ -120,7 +120,7 @@ def reach_of(solids: Sequence[DrawnSolid], direction: Array) -> float:
 def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Iterator[DrawnSolid]:
     """Where a constraint holds its bodies: at one end, or at both if these may be apart."""
     radius = max(1.25 * width, 0.07 * size)
-    apart = closure.linear in ("none", "z", "distance") or closure.linear == "xy"
+    apart = closure.linear != "all"
     for body, X in closure.points if apart else closure.points[:1]:
         R, p = X.rotation, X.translation
         if closure.angular == "axis":

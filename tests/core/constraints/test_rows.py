@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from random_systems import KINDS, WITH_LAWS, admissible, bias_by_complex_step, random_system
+from random_systems import (
+    KINDS,
+    SURFACES,
+    WITH_LAWS,
+    admissible,
+    bias_by_complex_step,
+    random_system,
+)
 
 import phipsi as pp
 
-SYSTEMS = [(seed, kind) for kind in WITH_LAWS for seed in (0, 1)]
+SYSTEMS = [(seed, kind) for kind in (*WITH_LAWS, *SURFACES) for seed in (0, 1)]
 
 
 SINGLE = ("revolute", "prismatic", "helical")
@@ -57,7 +64,7 @@ def plain_residual(system: pp.System, q) -> np.ndarray:
         out.extend(
             {
                 "none": [], "all": r, "xy": r[:2], "z": r[2:],
-                "distance": [np.linalg.norm(r) - k],
+                "distance": [np.linalg.norm(r) - k], "circle": [np.linalg.norm(r) - k, r[2]],
             }[closure.linear]
         )  # fmt: skip
     return np.array(out)

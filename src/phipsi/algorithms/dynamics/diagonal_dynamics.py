@@ -53,13 +53,23 @@ _WHITEN = I - H @ psi @ K
 RATES_OF_INNOVATIONS = _WHITEN.T @ D_half.T.inv
 EPSILON, NU = D_half.inv @ _WHITEN @ tau, D_half.T @ _COLOUR.T @ v
 LOG_DET = logdet(mass_matrix)
+FACTOR = _COLOUR @ D_half
+"""ℓ, with ℳ = ℓ ℓ*: normalised efforts → efforts."""
+NORMALISED = D_half.T @ _COLOUR.T
+"""ℓ*: velocities → normalised ones."""
 _RATES, _LOG_DET = NamedForm(RATES_OF_INNOVATIONS), NamedForm(LOG_DET)
+
+
+@cache
+def normalised_rate(modal: bool) -> Expr:
+    """dℓ*/dt along v."""
+    return diff(NORMALISED, "q", v, modes=modal)
 
 
 @cache
 def _coriolis(modal: bool) -> Expr:
     """μ = ℓ⁻¹ c − (dℓ*/dt) v with ℓ = (I + H φ K) D½."""
-    change = diff(D_half.T @ _COLOUR.T, "q", v, modes=modal)
+    change = normalised_rate(modal)
     elastic = K_e @ eta + C_e @ v if modal else zero(ONE, EFFORTS)
     return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES - elastic) - change @ v
 

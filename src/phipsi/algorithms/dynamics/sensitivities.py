@@ -79,7 +79,14 @@ def _modal_coriolis() -> Expr:
     return H @ phi @ (M @ diff(VELOCITY_MAP, "q", along=v, modes=True) + N @ phi.T @ H.T)
 
 
-_CORIOLIS_MATRIX = NamedForm(lambda modal: _modal_coriolis() if modal else CORIOLIS_MATRIX, "dense")
+@cache
+def coriolis_form(modal: bool) -> Expr:
+    """C of a tree, or of one with modes or rotors on skew axes."""
+    return _modal_coriolis() if modal else CORIOLIS_MATRIX
+
+
+_CORIOLIS_MATRIX = NamedForm(coriolis_form, "dense")
+_CORIOLIS_PRODUCT = NamedForm(coriolis_form, "apply")
 # ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
 _INVERSE_ROWS = (
     MASS_MATRIX_INVERSE,
@@ -268,6 +275,59 @@ def coriolis_matrix(
            [ 0.2397,  0.    ]])
     """
     return evaluate(_CORIOLIS_MATRIX, coriolis_matrix, model, (q, v), options)
+
+
+@supports(
+    loops=Refusal(
+        "constraint forces contribute to the Coriolis forces, which no matrix of the tree alone "
+        "describes",
+        _DERIVATIVES,
+    ),
+    flexible=True,
+    rotors=True,
+)
+def coriolis_product(
+    model: Model, q: ArrayLike, v: ArrayLike, w: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
+    """Bilinear Coriolis product C(q, v) w of two generalized velocities, in O(N).
+
+    C is that of `sensitivities.coriolis_matrix`: dℳ/dt − 2 C is skew-symmetric, so w* C(q, v) w =
+    ½ w* (dℳ/dt) w, and C(q, v) v = `bias_forces` − `gravity_forces`. Passivity-based controllers
+    need it with the actual velocity in v and a reference velocity in w, which no call of inverse
+    dynamics returns. In N·m and N, in the directions of v.
+
+    Parameters
+    ----------
+    model : Model
+        A tree.
+    q : array_like, shape (..., nq)
+        Configuration.
+    v : array_like, shape (..., nv)
+        Generalized velocities of the mechanism, rad/s or m/s.
+    w : array_like, shape (..., nv)
+        The velocities that are multiplied, rad/s or m/s.
+    **options
+        `threads`, `out` and `on_error`, as for a compiled program.
+
+    Returns
+    -------
+    ndarray, shape (..., nv)
+        C(q, v) w.
+
+    Notes
+    -----
+    C is that of the Levi-Civita connection of the bodies, so C(q, v) w = C(q, w) v for joints with
+    q̇ = v; armatures are constant and have no part in it. C is not formed. **Cost:** two sweeps,
+    O(N). **Source:** theory/sensitivities 3 (E7); MC sec. 6.
+
+    Examples
+    --------
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.coriolis_product(arm, [0.0, 0.5], [1.0, 1.0], [2.0, 0.0]).round(4)
+    array([-0.4794,  0.4794])
+    """
+    return evaluate(_CORIOLIS_PRODUCT, coriolis_product, model, (q, v, w), options)
 
 
 @supports(loops=Refusal(_MOVES_ALONE, _DERIVATIVES), flexible=True, rotors=True)

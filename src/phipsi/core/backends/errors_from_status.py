@@ -165,9 +165,9 @@ def _not_finite_text(failure: Failure, model: Model, closures: ClosureSet | None
             "short or long (below 1e-77, above 1e77) that its square is not a number: it is not a "
             "rotation. A configuration in which all rotations are the identity is model.neutral()."
         )
-    rods = [c for c in closures.closures if c.linear == "distance"] if closures else []
+    rods = [c for c in closures.closures if "distance" in c.forms] if closures else []
     listed = ", ".join(f"{c.name!r}" for c in rods[:6]) + (", …" if len(rods) > 6 else "")
-    apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
+    apart = f"the two points of a distance or circle coincide ({listed}), " if rods else ""
     return (
         f"the result is not a finite number, although the inputs are: {apart}numbers are too "
         "large, log det is taken of an operator that is not positive, or a custom formula "

@@ -2,10 +2,8 @@
 
 from phipsi.core.constraints.closing_joints import (
     Cylindrical,
-    Distance,
     GraphJoint,
     Planar,
-    PointOnLine,
     Prismatic,
     Revolute,
     Rows,
@@ -16,11 +14,18 @@ from phipsi.core.constraints.closing_joints import (
 )
 from phipsi.core.constraints.constraint import Constraint, End
 from phipsi.core.constraints.couplings import Coupling
+from phipsi.core.constraints.point_constraints import (
+    Distance,
+    PointOnCircle,
+    PointOnLine,
+    PointOnPlane,
+)
 from phipsi.package_state import offer_within
 
 __all__ = [
     "Constraint", "Coupling", "Cylindrical", "Distance", "End", "GraphJoint", "Planar",
-    "PointOnLine", "Prismatic", "Revolute", "Rows", "Spherical", "Universal", "Weld", "z_along",
+    "PointOnCircle", "PointOnLine", "PointOnPlane", "Prismatic", "Revolute", "Rows", "Spherical",
+    "Universal", "Weld", "z_along",
 ]  # fmt: skip
 
 __getattr__ = offer_within(

@@ -2,10 +2,8 @@
 
 from phipsi.core.constraints.closing_joints import (
     Cylindrical,
-    Distance,
     GraphJoint,
     Planar,
-    PointOnLine,
     Prismatic,
     Revolute,
     Rows,
@@ -33,6 +31,12 @@ from phipsi.core.constraints.couplings import (
     Relations as Relations,
     Shares as Shares,
 )
+from phipsi.core.constraints.point_constraints import (
+    Distance,
+    PointOnCircle,
+    PointOnLine,
+    PointOnPlane,
+)
 from phipsi.core.constraints.shaft_forces import (
     ShaftForces as ShaftForces,
     axis_of as axis_of,
@@ -48,7 +52,9 @@ __all__ = [
     "End",
     "GraphJoint",
     "Planar",
+    "PointOnCircle",
     "PointOnLine",
+    "PointOnPlane",
     "Prismatic",
     "Revolute",
     "Rows",

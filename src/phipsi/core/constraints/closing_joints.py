@@ -34,7 +34,7 @@ from phipsi.core.model import (
     unit_axis,
     vector3,
 )
-from phipsi.errors import ModelError, number_of, one_of
+from phipsi.errors import ModelError, one_of
 from phipsi.support import fields_in_line
 
 Axis = tuple[float, float, float]
@@ -46,7 +46,9 @@ _ROW_NAMES = {
 
 
 @dataclass(frozen=True)
-class _JointConstraint(Constraint):
+class JointConstraint(Constraint):
+    """A joint between two frames that is cut."""
+
     name: str = field(kw_only=True)
     a: End = field(kw_only=True)
     b: End = field(kw_only=True)
@@ -78,13 +80,13 @@ class _JointConstraint(Constraint):
 
     def closure(self, model: Model) -> Closure:
         """The rows that it binds, along its axes."""
-        return self._between(model, *(getattr(self, side) for side in self.along))
+        return self.between(model, *(getattr(self, side) for side in self.along))
 
     def sides(self) -> tuple[End, ...]:
         """Its ends a and b."""
         return self.a, self.b
 
-    def _between(
+    def between(
         self,
         model: Model,
         axis_a: Axis = (0.0, 0.0, 1.0),
@@ -118,7 +120,7 @@ class _JointConstraint(Constraint):
 
 @final
 @dataclass(frozen=True)
-class Weld(_JointConstraint):
+class Weld(JointConstraint):
     """Weld closure: the two joint frames coincide, 6 rows.
 
     Parameters
@@ -136,7 +138,7 @@ class Weld(_JointConstraint):
 
 @final
 @dataclass(frozen=True)
-class Spherical(_JointConstraint):
+class Spherical(JointConstraint):
     """Spherical closure (ball joint): the two points coincide, 3 rows.
 
     Rotations of the joint frames do not matter.
@@ -164,7 +166,7 @@ class Spherical(_JointConstraint):
 
 @final
 @dataclass(frozen=True)
-class Revolute(_JointConstraint):
+class Revolute(JointConstraint):
     """Revolute closure (hinge): only rotation about `axis` is free, 5 rows.
 
     Parameters
@@ -196,7 +198,7 @@ class Revolute(_JointConstraint):
 
 @final
 @dataclass(frozen=True)
-class Prismatic(_JointConstraint):
+class Prismatic(JointConstraint):
     """Prismatic closure: only sliding along `axis` is free, 5 rows.
 
     Parameters
@@ -217,7 +219,7 @@ class Prismatic(_JointConstraint):
 
 @final
 @dataclass(frozen=True)
-class Cylindrical(_JointConstraint):
+class Cylindrical(JointConstraint):
     """Cylindrical closure: rotation about and sliding along `axis` are free, 4 rows.
 
     Parameters
@@ -241,7 +243,7 @@ class Cylindrical(_JointConstraint):
 
 @final
 @dataclass(frozen=True)
-class Universal(_JointConstraint):
+class Universal(JointConstraint):
     """Universal-joint closure: rotation about two axes is free, 4 rows.
 
     The angle between the axes is the one of their components, as for a universal joint of a tree.
@@ -274,12 +276,12 @@ class Universal(_JointConstraint):
                 f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
                 f"b={self.b!r})"
             )
-        return self._between(model, first, second, float(np.dot(first, second)))
+        return self.between(model, first, second, float(np.dot(first, second)))
 
 
 @final
 @dataclass(frozen=True)
-class Planar(_JointConstraint):
+class Planar(JointConstraint):
     """Planar closure: sliding in a plane and turning about its normal are free, 3 rows.
 
     Parameters
@@ -299,71 +301,6 @@ class Planar(_JointConstraint):
     normal: ArrayLike = (0, 0, 1)
     normal_b: ArrayLike | None = None
     binds, along = ("axis", "z"), ("normal", "normal_b")
-
-
-@final
-@dataclass(frozen=True)
-class PointOnLine(_JointConstraint):
-    """Point-on-line closure: the point of `b` stays on a line fixed in `a`, 2 rows.
-
-    Parameters
-    ----------
-    axis : array_like, shape (3,), optional
-        Direction of the line through the point of `a`. Default: z.
-    name : str
-        Name of the constraint, unique in its system.
-    a : str or tuple
-        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
-    b : str or tuple
-        Second joint frame, in the same way.
-    """
-
-    axis: ArrayLike = (0, 0, 1)
-    binds, along = ("none", "xy"), ("axis",)
-
-
-@final
-@dataclass(frozen=True)
-class Distance(_JointConstraint):
-    """Distance closure: the two points stay `length` apart, like the ends of a massless rod, 1 row.
-
-    Parameters
-    ----------
-    length : float, optional
-        m. Default: 1.
-    name : str
-        Name of the constraint, unique in its system.
-    a : str or tuple
-        First joint frame: a body, a frame or "world", or (name, offset in m or `Pose`).
-    b : str or tuple
-        Second joint frame, in the same way.
-
-    Examples
-    --------
-    >>> import phipsi as pp
-    >>> arm = pp.examples.planar_arm(2)
-    >>> rod = pp.constraints.Distance(1.5, name="rod", a="tip", b=("world", (1, 1, 0)))
-    >>> pp.System(arm, [rod]).n_rows
-    1
-    """
-
-    length: float = 1.0
-    binds = "none", "distance"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        length = number_of(self.length)
-        if not (np.isfinite(length) and length > 0):
-            raise ModelError(
-                f"{self._who()}: length={self.length!r} must be a finite number of metres above 0. "
-                f"Two points at distance 0 coincide, which takes three rows, not one:\n"
-                f"    pp.constraints.Spherical(name={self.name!r}, a={self.a!r}, b={self.b!r})"
-            )
-        fill(self, length=length)
-
-    def closure(self, model: Model) -> Closure:
-        """One row, the distance."""
-        return self._between(model, constant=self.length)
 
 
 def z_along(axis: Axis) -> Pose:

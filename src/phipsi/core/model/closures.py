@@ -7,6 +7,7 @@ rows of a closure are some of
     angular   "axis": R₀₂, R₁₂      "cross": R₂₂ − constant      "all": vee of the skew part of R
               "spin": the relative angular velocity about z of frame a, which has no position
     linear    "all": r     "xy": r₀, r₁     "z": r₂     "distance": |r| − constant
+              "circle": |r| − constant, r₂
 
 They are exactly zero when the loop is closed, and A is exactly their derivative along the motions
 of the two frames, also where it is not closed. General rows A V̂ = U have a constant matrix instead,
@@ -40,6 +41,7 @@ LINEAR: dict[str, tuple[str, ...]] = {
     "xy": ("rx", "ry"),
     "z": ("rz",),
     "distance": ("distance",),
+    "circle": ("distance", "rz"),
 }
 FORMS = (
     "R02", "R12", "R22", "sx", "sy", "sz", "wz", "rx", "ry", "rz", "distance", "body", "world",
@@ -52,11 +54,11 @@ class Closure:
     """One constraint of up to six rows between two frames, or constant rows on several points.
 
     `rows` are the names of its rows. `a` and `b` are bodies, `a_frame` and `b_frame` the closure
-    frames in their axes; `constant` is the length of a distance, or the cosine of the angle between
-    the two axes of "cross". General rows have `points` (body, frame) and `matrix` (rows × 6 per
-    point) on their motions [angular; linear], in the axes of the frames or (`axes="world"`) of the
-    world. Rows of `laws`, one each, are functions of the coordinates at `places` in q: two points
-    each, of which `matrix` has the rate of the coordinate in every row.
+    frames in their axes; `constant` is the length of a distance, the radius of a circle, or the
+    cosine of the angle between the two axes of "cross". General rows have `points` (body, frame)
+    and `matrix` (rows × 6 per point) on their motions [angular; linear], in the axes of the frames
+    or (`axes="world"`) of the world. Rows of `laws`, one each, are functions of the coordinates at
+    `places` in q: two points each, of which `matrix` has the rate of the coordinate in every row.
     """
 
     name: str

@@ -33,9 +33,10 @@ def log_of_quaternion(cosine: Any, axis: Sequence[Any], ops: Any) -> tuple[Any, 
     Needs ``ops.arctan2``, ``ops.less`` and ``ops.where``, and ordinary lengths.
     """
     x, y, z = axis
-    sine = ops.sqrt(x * x + y * y + z * z)
-    tiny = ops.less(sine, 1e-150)
-    safe, sign = ops.where(tiny, 1.0, sine), ops.where(ops.less(cosine, 0.0), -1.0, 1.0)
+    square = x * x + y * y + z * z
+    tiny = ops.less(square, 1e-300)
+    # the root of 0 has no slope: what is not chosen must not have one that is not a number either
+    safe, sign = ops.sqrt(ops.where(tiny, 1.0, square)), ops.where(ops.less(cosine, 0.0), -1.0, 1.0)
     far = 2 * ops.arctan2(safe, cosine * sign) / safe
     k = sign * ops.where(tiny, 2 / ops.where(tiny, cosine * sign, 1.0), far)
     return k * x, k * y, k * z

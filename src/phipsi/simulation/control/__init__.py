@@ -12,8 +12,13 @@ __getattr__, __dir__, __all__ = offer(
         "controllers": (
             "ComputedTorque OperationalSpace OperationalSpaceDynamics PDGravity Saturated"
         ),
+        "grasp_control": "GraspControl",
+        "hybrid_control": "HybridForcePosition",
+        "innovations_control": "InnovationsControl",
+        "passivity": "PassivityBased",
         "references": (
             "CartesianPath Constant ConstantPose FourierPath JointPath JointState PoseState"
         ),
+        "task_frames": "TaskFrame",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -7,6 +7,10 @@ from phipsi.simulation.control.controllers import (
     PDGravity,
     Saturated,
 )
+from phipsi.simulation.control.grasp_control import GraspControl
+from phipsi.simulation.control.hybrid_control import HybridForcePosition
+from phipsi.simulation.control.innovations_control import InnovationsControl
+from phipsi.simulation.control.passivity import PassivityBased
 from phipsi.simulation.control.references import (
     CartesianPath,
     Constant,
@@ -16,6 +20,7 @@ from phipsi.simulation.control.references import (
     JointState,
     PoseState,
 )
+from phipsi.simulation.control.task_frames import TaskFrame
 
 __all__ = [
     "CartesianPath",
@@ -23,11 +28,16 @@ __all__ = [
     "Constant",
     "ConstantPose",
     "FourierPath",
+    "GraspControl",
+    "HybridForcePosition",
+    "InnovationsControl",
     "JointPath",
     "JointState",
     "OperationalSpace",
     "OperationalSpaceDynamics",
+    "PassivityBased",
     "PDGravity",
     "PoseState",
     "Saturated",
+    "TaskFrame",
 ]

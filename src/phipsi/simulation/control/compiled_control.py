@@ -14,7 +14,7 @@ from phipsi.algorithms import (
     JACOBIAN_DOT_V,
     POINT_VELOCITIES,
 )
-from phipsi.core.arrays import Array, Node, Tracer, as_node, call, input
+from phipsi.core.arrays import Array, GraphEvaluator, Node, Tracer, as_node, call, input
 from phipsi.core.backends import DOUBTFUL
 from phipsi.core.compiler import default_backend
 from phipsi.core.machine import Machine, Memory
@@ -52,6 +52,16 @@ def _tracked(model: Model, *more: str) -> dict[str, tuple[int, ...]]:
     """The shapes of a state, of its reference, and of more with a number for every rate."""
     shapes = dict.fromkeys(("q", "v", "q_ref", "v_ref", "vdot_ref", "kp", "kd", *more), (model.nv,))
     return shapes | {"q": (model.nq,), "q_ref": (model.nq,)}
+
+
+def compiled_tracking(
+    model: Model,
+    key: Hashable,
+    formula: Callable[[dict[str, Any]], Sequence[Any]],
+    *more: str,
+) -> CustomKernel | NoCode:
+    """The machine code of a formula of a state, its reference, kp, kd and `more` per velocity."""
+    return _compiled(model, key, _tracked(model, *more), formula)
 
 
 def computed_torque(model: Model) -> CustomKernel | NoCode:
@@ -117,7 +127,7 @@ def operational_efforts(
         for n, i in enumerate(rows)
     ]
     chosen = [[admittance[i, j] for j in rows] for i in rows]
-    force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
+    force, doubtful = solved_directions(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
     if status:
         nodes = call(StopWhere(len(rows), status), as_node(np.stack(force)), as_node(doubtful))
         force = cast(Any, Tracer(nodes[0]))
@@ -175,18 +185,19 @@ def called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
     return [Tracer(x) for x in found]
 
 
-def _solved(
-    A: list[list[Any]], b: Sequence[Array], turns: list[bool], least: Array
+def solved_directions(
+    A: list[list[Any]], b: Sequence[Any], kinds: Sequence[Any], least: Any
 ) -> tuple[list[Any], Any]:
     """A⁻¹ b, and whether an eigenvalue of the scaled A may be below `least` of the largest.
 
-    Rotations and translations are scaled by the roots of their means S. The trace of the inverse is
-    at least 1/s of the smallest eigenvalue s, and that of the matrix at least the largest.
+    Directions of one kind, such as rotations and translations, are scaled by the roots of their
+    means S. The trace of the inverse is at least 1/s of the smallest eigenvalue s, and that of the
+    matrix at least the largest.
     """
     n = len(b)
     scales: list[Any] = [None] * n
-    for kind in set(turns):
-        mine = [i for i in range(n) if turns[i] is kind]
+    for kind in set(kinds):
+        mine = [i for i in range(n) if kinds[i] == kind]
         root = np.sqrt(sum(A[i][i] for i in mine) / len(mine))
         for i in mine:
             scales[i] = root
@@ -227,6 +238,45 @@ class StopWhere(MachineCall):
     ) -> Sequence[Node | None]:
         """The weights of the values."""
         return [weights[0], None]
+
+
+def stopped_where(values: Any, condition: Any, status: int) -> Any:
+    """Traced values (n,), with which a run stops where the condition is not 0."""
+    nodes = call(StopWhere(values.shape[0], status), as_node(values), as_node(condition))
+    return Tracer(nodes[0])
+
+
+@final
+class GraphFormula:
+    """A formula of named traced quantities, on numbers: in machine code, or as a graph on arrays.
+
+    Results whose size is not zero, of `formula`, which takes them by name.
+    """
+
+    def __init__(
+        self,
+        shapes: dict[str, tuple[int, ...]],
+        formula: Callable[[dict[str, Any]], Sequence[Any]],
+    ) -> None:
+        self._shapes = shapes
+        found = formula({name: Tracer(input(name, shape)) for name, shape in shapes.items()})
+        nodes = [as_node(x) for x in found]
+        self._sizes = [node.size for node in nodes]
+        self._nodes = [node for node in nodes if node.size]
+        self._on_arrays = GraphEvaluator(self._nodes)
+        self._code: CustomKernel | None = None
+        if default_backend() == "native":
+            results = {f"result{i}": node for i, node in enumerate(self._nodes)}
+            self._code = graph_function(shapes, results)
+
+    def __call__(self, at: Mapping[str, Any]) -> list[Array]:
+        """The results (..., shape), batched on leading axes."""
+        values = [np.asarray(at[name], dtype=np.float64) for name in self._shapes]
+        found = None if self._code is None else self._code.fast(*values)
+        if found is None:
+            found = self._on_arrays(dict(zip(self._shapes, values, strict=True)))
+        several = iter(found if isinstance(found, tuple | list) else [found])
+        return [next(several) if size else np.zeros(0) for size in self._sizes]
 
 
 @final

@@ -2,6 +2,7 @@
 
     ComputedTorque      joint space: linear error dynamics by inverse dynamics
     PDGravity           joint space: springs and dampers on top of gravity compensation
+    PassivityBased      joint space: a Lyapunov function that decreases (passivity.py)
     OperationalSpace    a frame follows a path; the motion left over does another task
     Saturated           any of them within the efforts the drives can give
 
@@ -116,7 +117,7 @@ class ComputedTorque:
     ) -> None:
         self._mechanism = DrivenMechanism(model, ComputedTorque, actuated)
         self.model = model = self._mechanism.tree
-        self.reference = _joint_reference(model, reference)
+        self.reference = joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         compensated = true_or_false("compensate_damping", compensate_damping)
         self.damping = model.damping if compensated else np.zeros(model.nv)
@@ -204,7 +205,7 @@ class PDGravity:
     ) -> None:
         self._mechanism = DrivenMechanism(model, PDGravity, actuated)
         self.model = model = self._mechanism.tree
-        self.reference = _joint_reference(model, reference)
+        self.reference = joint_reference(model, reference)
         driven = self._mechanism.driven
         self.kp, self.kd = (driven * gains(model, x, n) for x, n in ((kp, "kp"), (kd, "kd")))
         self._tracking = Tracking(model)
@@ -298,7 +299,8 @@ class Saturated:
         return np.where(is_own, own, -largest)
 
 
-def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
+def joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
+    """A reference, checked; of a configuration the one that holds it."""
     if not callable(given):
         return Constant(model, given)
     check_signature(given, f"reference {name_of(given)!r}", "t")

@@ -18,10 +18,10 @@ from phipsi.algorithms import (
 )
 from phipsi.core.arrays import Tracer
 from phipsi.core.compiler import compile
-from phipsi.core.model import Model, Pose, Refusal, as_floats, as_list, point_set, supports
+from phipsi.core.model import Model, Pose, Refusal, as_floats, point_set, supports
 from phipsi.core.operators import I, J, Lambda, mass_matrix, pose
 from phipsi.core.spatial import so3_log
-from phipsi.errors import InputError, PhipsiWarning, is_whole, true_or_false
+from phipsi.errors import InputError, PhipsiWarning, true_or_false
 from phipsi.simulation.control.actuated_mechanism import DrivenMechanism
 from phipsi.simulation.control.compiled_control import (
     POINT_ACCELERATIONS,
@@ -29,6 +29,7 @@ from phipsi.simulation.control.compiled_control import (
     operational_space,
 )
 from phipsi.simulation.control.references import ConstantPose, PoseReference, pose_state_at
+from phipsi.simulation.control.task_frames import directions
 from phipsi.simulation.runs.checks import checked_number
 from phipsi.simulation.runs.rollout import SINGULAR_TASK
 from phipsi.simulation.runs.user_functions import check_signature, name_of
@@ -44,8 +45,6 @@ VELOCITY_FORCES = Lambda.inv @ (
 )
 POINT_GRAVITY_FORCES = Lambda.inv @ J @ mass_matrix.inv @ GRAVITY_FORCES
 NULL_PROJECTOR = I - J.T @ Lambda.inv @ J @ mass_matrix.inv
-
-COMPONENTS = {"pose": (0, 1, 2, 3, 4, 5), "rotation": (0, 1, 2), "position": (3, 4, 5)}
 
 
 class OperationalSpaceDynamics(NamedTuple):
@@ -179,7 +178,7 @@ class OperationalSpace:
                 )
         null_damping = 2.0 if null_damping is None else null_damping
         self.reference = reference if callable(reference) else ConstantPose(reference)
-        self.rows = _rows(components)
+        self.rows = directions("components", components)
         self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))
         kind = "a finite number of 1/s,"
         self.null_damping = checked_number(null_damping, "null_damping", kind, zero=True)
@@ -369,21 +368,6 @@ class OperationalSpace:
             PhipsiWarning,
             stacklevel=6 if self._mechanism.is_tree else 5,  # the line of the caller
         )
-
-
-def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
-    if isinstance(components, str):
-        if components in COMPONENTS:
-            return COMPONENTS[components]
-    else:
-        rows = tuple(as_list("components", components, "(3, 4)"))
-        whole = all(map(is_whole, rows))
-        if whole and rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
-            return rows
-    raise InputError(
-        f"components={components!r} is not one of {', '.join(map(repr, COMPONENTS))}, nor "
-        "increasing indices of [ωx, ωy, ωz, vx, vy, vz]"
-    )
 
 
 def _gains(value: ArrayLike, count: int, what: str) -> Array:

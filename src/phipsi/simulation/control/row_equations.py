@@ -176,7 +176,7 @@ class RowEquations:
         self.nv, self.n_rows = mechanism.model.nv, max(1, self._rows.n_rows)
 
     @cached_property
-    def _scales(self) -> Array:
+    def scales(self) -> Array:
         """One over the natural sizes of the rows, at random configurations."""
         if not self._rows.n_rows:
             return np.ones(1)
@@ -202,4 +202,4 @@ class RowEquations:
         else:
             G = np.zeros((1, self.nv))
         callee = RowSolve(self.nv, self.n_rows, c.shape[1], status)
-        return Tracer(call(callee, *map(as_node, (P, G, c, e, self._scales)))[0])
+        return Tracer(call(callee, *map(as_node, (P, G, c, e, self.scales)))[0])

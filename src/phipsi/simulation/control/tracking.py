@@ -85,6 +85,25 @@ class Tracking:
             out[..., x.linear] -= _apply(x.rotation.spin, v[..., x.rates], v[..., x.linear])
         return out
 
+    def rates_of_errors(self, e: Array, e_rate: Array) -> Array:
+        """ė (..., nv): e_rate but for rotations, where e = log R_e and ω_e turns R_e."""
+        out = e_rate.copy()
+        for x in self._curved:
+            at = x.rates
+            out[..., at] = _apply(x.rotation.rate, -e[..., at], e_rate[..., at], ARRAYS)
+        return out
+
+    def ahead(self, q: Values, v: Values, s: Array, u: Array) -> tuple[Array, Array]:
+        """Joint velocities v_r − v (..., nv), v_r ahead of v by s in these coordinates, and v̇_r.
+
+        `u` are the accelerations of v_r in these coordinates.
+        """
+        v, by, out = as_array(v), self.efforts(q, s), self.efforts(q, u)
+        for x in self._moving:  # u = R (v̇_r + ω × v_r)
+            ahead = v[..., x.linear] + by[..., x.linear]
+            out[..., x.linear] -= _apply(x.rotation.spin, v[..., x.rates], ahead)
+        return by, out
+
     def efforts(self, q: Values, forces: Array) -> Array:
         """Joint efforts (..., nv) of forces in these coordinates, by equal power."""
         q, out = as_array(q), forces.copy()

@@ -21,6 +21,7 @@ from phipsi.core.arrays import (
     short,
     traced_call,
     traced_twice,
+    with_numbers,
 )
 from phipsi.core.expressions import Expr
 from phipsi.core.model import Model, as_floats, flattened
@@ -81,12 +82,21 @@ def block_diagram(
 
 
 def _of_controller(function: Callable[..., Any]) -> Law:
-    """A controller (t, q, v) → tau as a law; its numbers are parameters."""
+    """A controller (t, q, v) → tau as a law; its numbers are parameters.
+
+    Where its class has `records`, a tuple of names of methods of (t, q, v), the law returns these.
+    """
     name = getattr(function, "__name__", None) or type(function).__name__
     numbers, run = parameters_by_name(function), called_with_numbers(function)
+    named = getattr(type(function), "records", ())
+    recorded = named if isinstance(named, tuple) else ()
 
     def controller(t: Any, q: Any, v: Any, **given: Any) -> Any:
-        return run(t, q, v, **given)
+        tau = run(t, q, v, **given)
+        if not recorded:
+            return tau
+        changed = with_numbers(function, given)
+        return {"tau": tau, **{n: getattr(changed, n)(t, q, v) for n in recorded}}
 
     controller.__wrapped__ = function  # type: ignore[attr-defined]
     name = name if name.isidentifier() else "controller"

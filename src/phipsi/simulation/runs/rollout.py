@@ -472,7 +472,7 @@ def empty_records(
         ) from None
 
 
-UNDRIVEN, SINGULAR_TASK, OPEN_PATH = (BLOCK + (kind << 32) for kind in (1, 2, 3))
+UNDRIVEN, SINGULAR_TASK, OPEN_PATH, UNHELD = (BLOCK + (kind << 32) for kind in (1, 2, 3, 4))
 """Status of controllers in runs. To the first two 8 (number + 1) is added: the number of a rate
 that moves without a drive, or of the body whose frame cannot follow its task."""
 
@@ -535,13 +535,18 @@ def _reason_of_control(model: Model, kind: int, body: int) -> str:
         return (
             f"operational-space control of a frame on body {model.body_names[body]!r} is near a "
             "singularity: joint torques hardly accelerate the frame in some direction of its "
-            "task. Pass fewer components=, or keep the path away; pp.simulate(…) damps the task "
-            "there"
+            "task. Pass fewer components= or directions of the task frame, or keep the path away; "
+            "with OperationalSpace, pp.simulate(…) damps the task there"
         )
     if kind == OPEN_PATH >> 32:
         return (
             "the loops cannot be closed with the independent joints at the positions of a "
             "controller's reference: they are out of reach"
+        )
+    if kind == UNHELD >> 32:
+        return (
+            "the contacts of a grasp cannot give its object the motion of the reference: arms are "
+            "singular or have too few joints, or no contact forces carry the load"
         )
     return ""
 

@@ -20,6 +20,10 @@ def can_be_traced(x: Any) -> bool:
     if not type(x).__module__.startswith("phipsi.simulation.control."):
         return False
     references = control.Constant, control.FourierPath, control.JointPath
-    return type(x) in (control.ComputedTorque, control.PDGravity) and (
-        type(x.reference) in references
+    joint_space = (
+        control.ComputedTorque,
+        control.InnovationsControl,
+        control.PassivityBased,
+        control.PDGravity,
     )
+    return type(x) in joint_space and type(x.reference) in references
