@@ -198,6 +198,24 @@ def test_accelerations_of_points_are_those_of_their_jacobian():
     close(moved(q, vel, vdot)[:2].ravel(), wanted)
 
 
+@pytest.mark.parametrize("axes", AXES)
+def test_derivatives_with_respect_to_the_configuration(axes):
+    """Of Λ_c f along a direction, by complex steps: all parts of B and A change with q."""
+    system, q, _, points, rng = case(3, independent=True)
+    assert system.n_rows
+    at = {"points": points, "axes": axes}
+    closed = CLOSED_ADMITTANCE @ ops.f0
+    value, slope = (pp.compile(x, system, **at) for x in (closed, pp.diff(closed, "q") @ dq))
+    force = np.zeros((len(value.request.points), 6))
+    force[:2], along = rng.standard_normal((2, 6)), rng.standard_normal(system.nv)
+    moving = q + 1e-30j * system.model.qdot(q, along)
+    wanted = value(moving, force).imag / 1e-30
+    inputs = {"q": q, "f0": force, "dq": along}
+    found = slope(*(inputs[name] for name in slope.inputs))
+    close(found, wanted)
+    assert abs(found[:2]).max() > 1e-3
+
+
 # ---- the inertia of closed chains ----------------------------------------------------------------
 
 
@@ -293,6 +311,11 @@ def test_arms_that_hold_each_other_show_the_sum_of_their_inertias(held):
     proportional(inverse, by_unit_forces(system, q, [places["l6"]]), 1e-8)
     with pytest.raises(AssertionError):  # a twin: without one of them it is less
         proportional(found, sum(alone[:-1]))
+    if not held:  # MC 26: what resists the contact force is (Λ₁⁻¹ + Λ₂⁻¹)⁻¹, in the weld's axes
+        turn = pp.poses(system.model, q)[system.model.body_index("l6")][:3, :3]
+        axes = np.kron(np.eye(2), turn)
+        compliance = sum(np.linalg.inv(x) for x in alone)
+        proportional(pp.delassus_matrix(system, q), axes.T @ compliance @ axes, 1e-9)
     # one rigid body: the motions of both grips are the same, and no other two can be forced
     both = pp.operational_space_inertia_inverse(system, q, [places["l6"], places["r6"]])
     proportional(both, np.tile(inverse, (2, 2)), 1e-8)
