@@ -11,6 +11,8 @@ rows of a closure are some of
 They are exactly zero when the loop is closed, and A is exactly their derivative along the motions
 of the two frames, also where it is not closed. General rows A V̂ = U have a constant matrix instead,
 and rows f(q) = 0 of functions one that the derivatives of f multiply (`law_forms.py`).
+
+Programs of a system may have points of one's own before the closure frames (docs/decisions/0078).
 """
 
 from __future__ import annotations
