@@ -390,6 +390,22 @@ def test_batches_and_options():
     assert np.isnan(masked).all() and status != 0
 
 
+@pytest.mark.parametrize(
+    "function", [pp.operational_space_inertia, pp.operational_space_inertia_inverse]
+)
+def test_bad_points_are_told(function):
+    system, q = four_bar(), np.zeros(3)
+    with pytest.raises(pp.errors.InputError, match="needs points"):
+        function(system, q, [])
+    with pytest.raises(pp.errors.ModelError, match=r"points=\['rocker'\]"):
+        function(system, q, "rocker")
+    with pytest.raises(pp.errors.ModelError, match="'rokcer', which is not a body or frame"):
+        function(system, q, ["rokcer"])
+    with pytest.raises(pp.errors.InputError, match="q is nan at joint 'coupler'"):
+        function(system, [0, np.nan, 0], ["rocker"])
+    assert function(system, np.zeros((0, 3)), ["rocker"]).shape == (0, 6, 6)
+
+
 def test_flexible_bodies():
     found = pp.operational_space_inertia_inverse(FLEXIBLE, START, ["first"])
     close(found, plain(FLEXIBLE, START, ["first"]))
