@@ -18,6 +18,12 @@ from phipsi.papers.theorems.printed_equations import Printed, printed
 _KINDS = {"lemma": "lemma", "lemmas": "lemma", "eq.": "", "eq": "", "eqs.": "", "equation": ""}
 _SHORTEST_WORD, _SHOWN = 3, 6
 _ANY = ("*", "…", "...", "_")
+_ALGORITHMS = {
+    "aba": ("FD1 recursion", "innovations factorization", "Riccati recursion"),
+    "crba": ("composite-body recursion", "composite bodies"),
+    "rnea": ("Newton-Euler", "inverse dynamics"),
+}
+"""What recursions are called elsewhere, and the identities that they are."""
 _NUMBER = re.compile(r"(?:[a-z]\.?)?\d*\.?\d+[a-z]?")
 
 
@@ -28,7 +34,8 @@ def identities(query: str = "") -> list[Identity]:
     ----------
     query : str, optional
         A name or a part of it (``"Lemma 0.4"``), a paper and a number (``"SOA 0.28"``,
-        ``"88-11 a.35"``), a paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a
+        ``"88-11 a.35"``), a paper (``"MS"``), a recursion (``"ABA"``, ``"CRBA"``,
+        ``"RNEA"``), an operator (``"psi"``), or a pattern: a part of a
         product or sum, in which a separate star stands for any factors (``"H psi * H*"``), and
         which is also found in its adjoint. The first of these readings with a match is used.
         Default: the rewriter's rules, then the papers' other theorems.
@@ -60,7 +67,7 @@ def identities(query: str = "") -> list[Identity]:
         raise InputError(f"a query for identities is a str, not {type(query).__name__}")
     if not query.strip():
         return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
-    for reading in (_by_name, _by_source, _by_number, _by_pattern, _by_words):
+    for reading in (_by_algorithm, _by_name, _by_source, _by_number, _by_pattern, _by_words):
         found = list(reading(query))
         if found:
             return list({x.rule or x.name: x for x in reversed(found)}.values())[::-1]
@@ -75,22 +82,28 @@ def identities(query: str = "") -> list[Identity]:
 
 def identity_named(name: str) -> Identity:
     """The identity with this name or number; an error if there is none, or more than one."""
+    found = equations_at(name)
+    if len(found) > 1:
+        raise InputError(_several(name, found))
+    return found[0]
+
+
+def equations_at(name: str) -> list[Identity]:
+    """The identities with this name, or all equations with this number; an error if none."""
     known = {identity.name: identity for identity in all_identities()}
     if name in known:
-        return known[name]
+        return [known[name]]
     found = list(_by_name(name)) or list(_by_source(name, exactly=True))
     different = {x.sides if x.lhs is not None else x.name: x for x in reversed(found)}
     as_printed = list(_as_printed(name)) if len(different) != 1 else []
     for some in (list(different.values())[::-1], as_printed):
         if len(some) == 1:
-            return some[0]
+            return some
     row = _printed_at(name)
     if row is not None and not as_printed and not found:
         found = [known[x] for x in row.names if x in known]
-        if len(found) == 1:
-            return found[0]
     if found or as_printed:
-        raise InputError(_several(name, as_printed, found))
+        return as_printed or list({x.name: x for x in found}.values())
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
@@ -106,15 +119,15 @@ def _not_an_equation(row: Printed) -> str:
     )
 
 
-def _several(name: str, as_printed: Sequence[Identity], identities: Sequence[Identity]) -> str:
-    """The error for a number with several equations, and how to prove one of them."""
-    if as_printed:
-        paper = cast(Printed, _printed_at(name)).paper
-        fixes = [f'pp.prove("{x.statement}", notation="{paper}")' for x in as_printed]
+def _several(name: str, identities: Sequence[Identity]) -> str:
+    """The error where one equation is needed and a number has several."""
+    row = _printed_at(name)
+    if row is not None and identities[0].name == str(row):
+        fixes = [f'"{x.statement}" with notation="{row.paper}"' for x in identities]
     else:
-        fixes = [f"pp.prove({x.name!r})" for x in identities]
+        fixes = [f'"{x.name}"' for x in identities]
     more = f"\n    and {len(fixes) - _SHOWN} more" if len(fixes) > _SHOWN else ""
-    return f"{name!r} has {len(fixes)} equations. Prove one of them:\n    " + (
+    return f"{name!r} has {len(fixes)} equations. Use one of them:\n    " + (
         "\n    ".join(fixes[:_SHOWN]) + more
     )
 
@@ -163,9 +176,7 @@ def _close_to(query: str) -> str:
         numbers = {asked for row in printed().values() if (asked := str(row)).startswith(paper)}
         return did_you_mean(query, sorted(numbers), f"{paper} has no such number.")
     known = dict.fromkeys(
-        part
-        for x in all_identities()
-        for part in (x.name, *x.name.split(" / "), *x.source.split("; "))
+        part for x in all_identities() for part in (*_names(x), *x.source.split("; "))
     )
     return did_you_mean(query, known, 'pp.identities("psi") lists those about an operator.')
 
@@ -186,7 +197,19 @@ def _book() -> tuple[Identity, ...]:
 
 def _by_name(query: str) -> Iterator[Identity]:
     wanted = _plain(query)
-    return (x for x in all_identities() if wanted in map(_plain, (x.name, *x.name.split(" / "))))
+    return (x for x in all_identities() if wanted in map(_plain, _names(x)))
+
+
+def _names(x: Identity) -> Iterator[str]:
+    """The names of an identity; "Lemmas 4.2, 4.3 and 5.2" is each of these lemmas."""
+    yield from (x.name, *x.name.split(" / "))
+    if x.name.startswith("Lemmas "):
+        yield from (f"Lemma {number}" for number in re.findall(r"[0-9.]*[0-9]", x.name))
+
+
+def _by_algorithm(query: str) -> Iterator[Identity]:
+    names = _ALGORITHMS.get(query.strip().casefold(), ())
+    return (x for name in names for x in all_identities() if x.name == name)
 
 
 def _plain(text: str) -> str:
