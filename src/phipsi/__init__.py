@@ -71,7 +71,10 @@ _TABLE = {
     },
     ("Dynamics", "notation.md"): {
         "algorithms.dynamics.equation_terms": (
-            "bias_forces gravity_forces mass_matrix mass_matrix_inverse operational_space_inertia"
+            "bias_forces gravity_forces mass_matrix mass_matrix_inverse"
+        ),
+        "algorithms.dynamics.point_inertia": (
+            "operational_space_inertia operational_space_inertia_inverse"
         ),
         "algorithms.dynamics.equations_of_motion": (
             "forward_dynamics inverse_dynamics joint_reactions"

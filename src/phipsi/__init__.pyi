@@ -33,7 +33,6 @@ from phipsi.algorithms.dynamics.equation_terms import (
     gravity_forces,
     mass_matrix,
     mass_matrix_inverse,
-    operational_space_inertia,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import (
     forward_dynamics,
@@ -41,6 +40,10 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     joint_reactions,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.algorithms.dynamics.point_inertia import (
+    operational_space_inertia,
+    operational_space_inertia_inverse,
+)
 from phipsi.algorithms.dynamics.sensitivities import coriolis_product
 from phipsi.algorithms.kinematics.motions import (
     accelerations,
@@ -180,6 +183,7 @@ __all__ = [
     "momentum",
     "natural_frequencies",
     "operational_space_inertia",
+    "operational_space_inertia_inverse",
     "operators",
     "parse",
     "poses",

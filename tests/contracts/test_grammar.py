@@ -91,6 +91,7 @@ CALLS = {
     "jacobian_dot": (Q, V, P), "kinetic_energy": (Q, V),
     "log_det_mass_matrix": (Q,), "log_det_mass_matrix_gradient": (Q,), "mass_matrix": (Q,),
     "mass_matrix_inverse": (Q,), "momentum": (Q, V), "operational_space_inertia": (Q, P),
+    "operational_space_inertia_inverse": (Q, P),
     "elastic_energy": (Q,), "potential_energy": (Q,),
 }  # fmt: skip
 SEVERAL = {

@@ -682,10 +682,13 @@ def test_axes_of_points(axes):
 
 def test_a_system_has_its_own_points_and_axes():
     pin = pp.constraints.Spherical(name="pin", a="b1", b="world")
-    for options in ({"points": ["b1"]}, {"axes": "body"}):
-        with pytest.raises(InputError, match="system.model"):
-            pp.compile(mass_matrix, pp.System(MODEL, [pin]), **options)
+    system = pp.System(MODEL, [pin])
+    with pytest.raises(InputError, match="axes='body' has no effect: the closure frames"):
+        pp.compile(mass_matrix, system, axes="body")
     q = MODEL.random_configuration(0)
+    mixed = pp.compile(J, system, mode="dense", points=["b1"])
+    assert mixed.request.points.names == ("b1", "pin.a", "pin.b")
+    assert_array_equal(mixed(q)[:6], pp.compile(J, MODEL, mode="dense", points=["b1"])(q))
     bare, tree = (
         pp.compile(J, each, mode="dense", points=["b1"])(q)
         for each in (pp.System(MODEL, []), MODEL)

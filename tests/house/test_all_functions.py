@@ -255,12 +255,19 @@ def test_the_model_comes_first(name, wrong):
     "function", [pp.compile, pp.explain, pp.evaluate_dense], ids=lambda f: f.__name__
 )
 def test_points_of_operators(function):
-    """Those of a system are its closure frames; others are not dropped without a word."""
+    """Those of a system are points of one's own, then its closure frames, in their own axes."""
     more = (Q,) if function is pp.evaluate_dense else ()
-    with pytest.raises(
-        pp.errors.InputError, match=r"frames of its closures.*compile for system\.model"
-    ):
-        function(pp.parse("Lambda"), SYSTEM, *more, points=TIP)
+    mixed = function(pp.parse("Lambda"), SYSTEM, *more, points=TIP)
+    if function is pp.compile:
+        mixed = pp.compile(pp.parse("Lambda"), SYSTEM, points=TIP, mode="dense")(Q)
+    if function is not pp.explain:
+        frames, tip = SYSTEM.closures.points, pp.evaluate_dense("Lambda", ARM, Q, points=TIP)
+        assert mixed.shape == (18, 18)
+        np.testing.assert_allclose(mixed[:6, :6], tip, atol=1e-12)
+        wanted = pp.evaluate_dense("Lambda", ARM, Q, points=frames)
+        np.testing.assert_allclose(mixed[6:, 6:], wanted, atol=1e-12)
+    with pytest.raises(pp.errors.InputError, match=r"axes='body' has no effect: the closure fram"):
+        function(pp.parse("Lambda"), SYSTEM, *more, axes="body")
     ours, theirs = (function(pp.parse("Lambda"), m, *more, points=TIP) for m in (FREE, ARM))
     if function is pp.evaluate_dense:
         assert_array_equal(ours, theirs)

@@ -85,8 +85,11 @@ def _arm(bends: bool) -> pp.Model:
 
 def _closed_state() -> State:
     """One that closes LOOP; its tree and what hangs on it have it too."""
-    box = _box().build()
-    ball = pp.constraints.Spherical(name="ball", a="box", b="world")
+    boxes = _box()  # a ball between two bodies leaves each of them all directions
+    inertia = pp.SpatialInertia(3.0, (0, 0.1, 0), 2.0)
+    boxes.add_body("other", joint=pp.joints.Free(), inertia=inertia)
+    box = boxes.build()
+    ball = pp.constraints.Spherical(name="ball", a="box", b="other")
     boxes = {id(LOOP): pp.System(box, [ball]), id(ARM): box, id(FREE): pp.System(box, [])}
     q = LOOP.assemble([1.0, -1.0, -1.5])
     _, rates = LOOP.project(q, [0.3, -0.2, 0.1])
@@ -224,6 +227,8 @@ MECHANISMS = {
     "linearize": _linear,
     "mode_shapes": lambda f, m, s: f(m, s.q).shapes,
     "natural_frequencies": lambda f, m, s: np.nan_to_num(f(m, s.q)),
+    "operational_space_inertia": lambda f, m, s: f(*s.six(m)),
+    "operational_space_inertia_inverse": lambda f, m, s: f(m, s.q, ["link2"]),
     "rollout": lambda f, m, s: f(m, s.q, s.v, s.tau, 1e-3, 5),
     "rollout_gradient": _gradient,
     "simulate": _simulated,
@@ -260,7 +265,6 @@ TREES = {
     "mass_matrix_inverse": lambda f, m, s: f(m, s.q),
     "sensitivities.mass_matrix_inverse_sensitivity": lambda f, m, s: f(m, s.q),
     "sensitivities.mass_matrix_sensitivity": lambda f, m, s: f(m, s.q),
-    "operational_space_inertia": lambda f, m, s: f(*s.six(m)),
     "sensitivities.operational_space_inertia_sensitivity": lambda f, m, s: f(*s.six(m)),
     "identification.regressor": lambda f, m, s: f(m, s.q, s.v, s.vdot, armature=True, coulomb=True),
     "save_urdf": _saved,

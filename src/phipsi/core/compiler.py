@@ -24,6 +24,7 @@ from phipsi.core.model import (
     PointSet,
     checked_axes,
     forest_of,
+    mechanism_of,
     point_set,
     supports,
     tree_of,
@@ -237,13 +238,23 @@ def program_at(
     axes: str,
     function: Callable[..., Any],
     mode: str = "apply",
+    *,
+    with_rows: bool = False,
+    columns: bool = False,
 ) -> Program:
-    """The same for points, which are looked up by their names and offsets."""
+    """The same for points, which are looked up by their names and offsets.
+
+    `with_rows`: the rows of a system can be used; its closure frames come after the points.
+    """
+    of = mechanism_of if with_rows else tree_of
     if not isinstance(points, (list, tuple)):
         checked_axes(axes)
-        tree = tree_of(mechanism, function)
-        return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
-    key = (expr, mode, axes, tuple(points))
+        tree = of(mechanism, function)
+        where = point_set(tree, points, axes)
+        return compile(expr, tree, mode=mode, points=where, columns=columns)
+    key: tuple[Any, ...] = (expr, mode, axes, tuple(points))
+    if with_rows:
+        key = (*key, columns)
     try:
         return mechanism.cache[key]
     except (KeyError, TypeError, AttributeError) as missed:
@@ -251,9 +262,19 @@ def program_at(
         if isinstance(missed, TypeError):
             keys = _point_keys(points)
             if keys is not None:
-                return program_at(expr, mechanism, keys, axes, function, mode)
-        tree = tree_of(mechanism, function)
-        program = compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
+                return program_at(
+                    expr,
+                    mechanism,
+                    keys,
+                    axes,
+                    function,
+                    mode,
+                    with_rows=with_rows,
+                    columns=columns,
+                )
+        tree = of(mechanism, function)
+        where = point_set(tree, points, axes)
+        program = compile(expr, tree, mode=mode, points=where, columns=columns)
         if isinstance(missed, KeyError):
             mechanism.cache[key] = program
         return program

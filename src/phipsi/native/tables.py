@@ -272,7 +272,7 @@ def model_tables(
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
     with_hubs = row_order(model, closures, with_hubs=True)
-    names = tuple(sorted(closures.selections))
+    names = closures.names_of_selections
     links, link_codes = _links(closures)
     doubles, world = _doubles(model, turns), np.concatenate([np.zeros(3), -model.gravity])
     places: dict[ConstantBlocks, int] = {}
@@ -382,8 +382,7 @@ def _point_integers(
     mate = closures.mate if len(closures) else np.arange(len(points))
     chosen = np.zeros(len(points), dtype=np.int64)
     for bit, name in enumerate(selections):
-        inside = [k in closures.selections[name] for k in points.body]
-        chosen |= np.array(inside, dtype=np.int64).reshape(-1) << bit
+        chosen |= closures.selected(name).astype(np.int64) << bit
     return np.column_stack([where, mate, chosen])
 
 

@@ -177,7 +177,7 @@ def test_rows_are_refused_without_a_system():
     arm = pp.examples.planar_arm(2)
     with pytest.raises(pp.errors.InputError, match="constraint rows"):
         pp.compile(A @ J, arm, points=["tip"])
-    with pytest.raises(pp.errors.InputError, match="frames of its closures"):
+    with pytest.raises(pp.errors.ModelError, match="a point is given on 'tip', which is not"):
         pp.compile(mass_matrix.inv, four_bar(), points=["tip"])
     with pytest.raises(pp.errors.InputError, match="RCCFD"):
         pp.forward_dynamics(four_bar(), [0, 0, 0], [0, 0, 0], [0, 0, 0], algorithm="FD4")

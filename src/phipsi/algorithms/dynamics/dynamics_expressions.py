@@ -188,6 +188,8 @@ VELOCITY_CHANGE = mass_matrix.inv @ J.T @ A.T @ IMPULSE
 _REACH = mass_matrix.inv @ J.T @ A.T
 # Y: the rates that impulses cause while the constraints hold
 CLOSED_INVERSE = mass_matrix.inv - _REACH @ ROW_MATRIX.inv @ A @ J @ mass_matrix.inv
+# Λ_c: accelerations of points by forces at points, while the constraints hold
+CLOSED_ADMITTANCE = Lambda - Lambda @ A.T @ ROW_MATRIX.inv @ A @ Lambda
 HINGE_LOADS = phi @ B @ A.T  # of multipliers
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,15 +10,11 @@ from phipsi.algorithms.dynamics.dynamics_expressions import (
     BIAS_FORCES,
     GRAVITY_FORCES,
     MASS_MATRIX_INVERSE,
-    OPERATIONAL_SPACE_INERTIA,
 )
 from phipsi.core.backends import CallOptions
-from phipsi.core.compiler import NamedForm, evaluate, program_at
+from phipsi.core.compiler import NamedForm, evaluate
 from phipsi.core.model import UNAFFECTED, Model, Refusal, supports
 from phipsi.core.operators import mass_matrix as mass_matrix_operator
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[Any]
 
@@ -121,71 +116,6 @@ def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOption
            [-4.2857, 13.7143]])
     """
     return evaluate(_MASS_MATRIX_INVERSE, mass_matrix_inverse, model, (q,), options)
-
-
-@supports(
-    loops=Refusal(
-        "constraint forces resist too, so the points have more inertia than on the tree alone",
-        "Use forward dynamics under these forces:  pp.forward_dynamics(system, q, v, tau, f_ext)",
-    ),
-    flexible=True,
-    rotors=True,
-)
-def operational_space_inertia(
-    model: Model,
-    q: ArrayLike,
-    points: Sequence[Any],
-    *,
-    axes: str = "world",
-    **options: Unpack[CallOptions],
-) -> Array:
-    """Operational-space inertia: accelerations of points → forces at them.
-
-    It contains the coupling between the points, which may be on any bodies of the tree. One 6×6
-    block per pair of points, [angular; linear], in kg·m², kg·m and kg.
-
-    Parameters
-    ----------
-    model : Model
-        A tree.
-    q : array_like, shape (..., nq)
-        Configuration.
-    points : sequence
-        Names of bodies or frames, or pairs (name, offset) with the offset in m in the axes of the
-        body or frame.
-    axes : {"world", "body", "spatial"}, optional
-        At the point in world axes; at the point in the axes of the named body or frame; or at the
-        world's origin in world axes. Default: "world".
-    **options
-        `threads`, `out` and `on_error`, as for a compiled program.
-
-    Returns
-    -------
-    ndarray, shape (..., 6 nC, 6 nC)
-        The inertia.
-
-    Raises
-    ------
-    SingularMatrixError
-        If J lacks row rank (the points cannot all accelerate independently). J ℳ⁻¹ J* itself always
-        exists, as ``compile(Lambda, …)``.
-
-    Notes
-    -----
-    Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹. **Cost:** O(N) per column and O(nC³). **Source:**
-    SOA eq. 0.34; MC eq. 19–20.
-
-    Examples
-    --------
-    >>> from phipsi import operational_space_inertia
-    >>> from phipsi.examples import seven_joint_arm
-    >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
-    >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
-    (6, 6)
-    """
-    return program_at(
-        OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
-    ).evaluate((q,), options)
 
 
 @supports(

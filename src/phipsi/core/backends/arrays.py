@@ -457,8 +457,7 @@ class ArrayArithmetic:
         return self.const((np.arange(start, stop) == x.data).astype(float))[:, None]
 
     def _selected(self, x: Field) -> Array:
-        chosen = self.closures.selections[str(x.data)]
-        return self.const(np.eye(6) * (self.points.body[self.k] in chosen))
+        return self.const(np.eye(6) * self.closures.selected(str(x.data))[self.k])
 
     def _up(self, x: Field) -> Array:
         if x.type.cols == "p":

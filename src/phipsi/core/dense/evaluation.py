@@ -311,10 +311,10 @@ class DenseEvaluator:
             return rows_at(self.at)
         if x.name == "Adot":
             return rows_rate(self.at, self.value(_B).T @ self.value(_V))
-        chosen = c.selections.get(str(x.params[0]))
-        if chosen is None:
-            raise InputError(f"the system has no selection of bodies named {x.params[0]!r}")
-        return np.diag(np.repeat([float(k in chosen) for k in self.points.body], 6))
+        name = str(x.params[0])
+        if name not in c.names_of_selections:
+            raise InputError(f"the system has no selection of points named {name!r}")
+        return np.diag(np.repeat(c.selected(name).astype(float), 6))
 
     def _pick(self, x: Expr) -> Array:
         joint, i = (*x.params, 0)[:2]

@@ -95,9 +95,10 @@ def picks(c: Configuration) -> Array:
 
     def block(i: int, k: int) -> Array:
         R = c.world_rotation[k].T
-        if c.points.axes == "world":
+        axes = c.points.axes_of(i)
+        if axes == "world":
             return rigid(R, c.points.offset[i])
-        if c.points.axes == "body":
+        if axes == "body":
             return rigid(c.points.rotation[i], c.points.offset[i])
         return rigid(R, -R @ c.position[k])
 
@@ -111,6 +112,8 @@ def picks_rate(c: Configuration, V: Array) -> Array:
         omega, velocity = V[c.six(k), 0][:3], V[c.six(k), 0][3:]
         R = c.world_rotation[k].T
         turning = -skew(omega) @ R
+        if c.points.axes_of(i) == "body":
+            return c.zeros(6, 6)
         if c.points.axes == "world":
             return rigid(turning, c.points.offset[i])
         lever = -R @ c.position[k]
@@ -118,7 +121,7 @@ def picks_rate(c: Configuration, V: Array) -> Array:
         out[:3, 3:] += skew(-velocity + np.cross(lever, omega)) @ R
         return out
 
-    return c.zeros(c.size, 6 * len(c.points)) if c.points.axes == "body" else c.at_points(block)
+    return c.at_points(block)
 
 
 def total(c: Configuration, at: tuple[Any, ...]) -> Array:
@@ -251,11 +254,11 @@ def point_variation(c: Configuration, *motions: Array) -> Array:
     """Ḃ{V; …}: every motion turns what B turns into body axes, and moves the world's origin."""
     if len(motions) == 1:
         return picks_rate(c, motions[0])
-    if c.points.axes == "body":
-        return c.zeros(c.size, 6 * len(c.points))
     spatial = c.points.axes == "spatial"
 
     def block(i: int, k: int) -> Array:
+        if c.points.axes_of(i) == "body":
+            return c.zeros(6, 6)
         R = c.world_rotation[k].T
         out = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
         for V in reversed(motions):

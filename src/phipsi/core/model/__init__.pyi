@@ -63,8 +63,10 @@ from phipsi.core.model.closure_rows import (
 )
 from phipsi.core.model.closures import (
     ANGULAR as ANGULAR,
+    FRAMES as FRAMES,
     LINEAR as LINEAR,
     NO_CLOSURES as NO_CLOSURES,
+    OWN as OWN,
     Closure as Closure,
     ClosureSet as ClosureSet,
     closure_set as closure_set,

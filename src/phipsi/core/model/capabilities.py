@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from phipsi.core.model.argument_checks import is_array
 from phipsi.core.model.model import Model
-from phipsi.core.model.points import PointSet
+from phipsi.core.model.points import PointSet, point_set
 from phipsi.core.model.rate_rows import RateRows, rate_rows_of
 from phipsi.errors import InputError
 
@@ -262,15 +262,27 @@ LABELS = {x.name: x.label for x in _IN_ORDER} | {"prescribed": "prescribed joint
 def forest_of(
     mechanism: Model, points: Sequence[Any] | PointSet | None, axes: str | None = None
 ) -> tuple[Model, Sequence[Any] | PointSet | None]:
-    """The target of compilation: the forest, and the closure frames of a system as points."""
+    """The target of compilation: the forest, and its points.
+
+    Those of a system are the points of one's own, if there are any, then its closure frames.
+    """
     if not isinstance(cast(object, mechanism), Model) or not mechanism.n_rows:
         return getattr(mechanism, "model", mechanism), points
-    if points is None and axes is None:
-        return mechanism.model, mechanism.closures.points
-    raise InputError(
-        "the points of a system are the frames of its closures, in their own axes; for other "
-        "points and axes compile for system.model"
-    )
+    closures = mechanism.closures
+    if points is None:
+        if axes is not None:
+            raise InputError(
+                f"axes={axes!r} has no effect: the closure frames of a system are in their own "
+                "axes. Remove axes=, or pass the points that it is meant for:\n"
+                "    pp.compile(expr, system, points=['hand'], axes=…)"
+            )
+        return mechanism.model, closures.points
+    own = point_set(mechanism.model, points, axes)
+    if own.closures is not None:
+        if own.closures.closures[bool(own.closures.n_own) :] != closures.closures:
+            raise InputError("points= belongs to the closures of another system")
+        return mechanism.model, own
+    return mechanism.model, closures.with_points(own) if len(own) else closures.points
 
 
 def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Model:

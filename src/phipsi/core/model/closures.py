@@ -12,6 +12,8 @@ rows of a closure are some of
 They are exactly zero when the loop is closed, and A is exactly their derivative along the motions
 of the two frames, also where it is not closed. General rows A V̂ = U have a constant matrix instead,
 and rows f(q) = 0 of functions one that the derivatives of f multiply (`law_forms.py`).
+
+Programs of a system may have points of one's own before the closure frames (docs/decisions/0078).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.law_forms import LawForm, RowLaw
 from phipsi.core.model.points import PointSet
@@ -47,6 +49,9 @@ FORMS = (
     "R02", "R12", "R22", "sx", "sy", "sz", "wz", "rx", "ry", "rz", "distance", "body", "world",
 )  # fmt: skip
 """Quantities that rows measure; "body", "world": constant rows in axes of point or world."""
+
+OWN, FRAMES = "points", "closures"
+"""Selections of points in a system: those of one's own, and the closure frames."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +126,8 @@ class ClosureSet:
     world axes), `side[p]` 0 for a and 1 for b.
     `link_constant` (6 per link) are the constants of a link: six numbers of a constant row, or
     the closure's constant first. `first_point` (closures) is where the points of a closure begin.
-    `selections` name sets of bodies ("P", "S").
+    `selections` name sets of bodies ("P", "S"). Before the closure frames stand `n_own` points of
+    one's own: those of a closure without rows, which comes first and has zero columns in A.
     """
 
     closures: tuple[Closure, ...]
@@ -136,9 +142,10 @@ class ClosureSet:
     row_closure: np.ndarray
     first_point: np.ndarray
     selections: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    n_own: int = 0
 
     def __repr__(self) -> str:
-        n, rows = len(self.closures), self.n_rows
+        n, rows = len(self.closures) - bool(self.n_own), self.n_rows
         return f"ClosureSet({n} closure{'s' * (n != 1)}, {rows} row{'s' * (rows != 1)})"
 
     @property
@@ -151,6 +158,28 @@ class ClosureSet:
         """Number of constraint rows."""
         return len(self.row_names)
 
+    @property
+    def names_of_selections(self) -> tuple[str, ...]:
+        """What J[…] and Λ[…] can be restricted to: sets of bodies, points of one's own, frames."""
+        return tuple(sorted((*self.selections, *((OWN, FRAMES) if self.n_own else ()))))
+
+    def selected(self, name: str) -> NDArray[np.bool_]:
+        """Whether each point is in a selection."""
+        if name in (OWN, FRAMES):
+            return (np.arange(len(self.points)) < self.n_own) == (name == OWN)
+        inside = [body in self.selections[name] for body in self.points.body]
+        return np.array(inside, dtype=bool)
+
+    def with_points(self, own: PointSet) -> PointSet:
+        """Points of one's own in their axes, then the closure frames in theirs.
+
+        The rows stay as they are: A has zero columns at the points of one's own.
+        """
+        poses = zip(own.body, map(Pose, own.rotation, own.offset), strict=True)
+        none = np.zeros((0, 6 * len(own)))
+        first = Closure(OWN, (), points=tuple(poses), matrix=none)
+        return closure_set((first, *self.closures), self.selections, own).points
+
     def __len__(self) -> int:
         return len(self.closures)
 
@@ -158,7 +187,7 @@ class ClosureSet:
     def key(self) -> tuple[object, ...]:
         """The contents as one hashable value."""
         chosen = tuple(sorted((n, tuple(sorted(s))) for n, s in self.selections.items()))
-        return (tuple(c.key for c in self.closures), chosen)
+        return (tuple(c.key for c in self.closures), chosen, self.n_own)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClosureSet) and self.key == other.key
@@ -168,9 +197,14 @@ class ClosureSet:
 
 
 def closure_set(
-    closures: Sequence[Closure], selections: Mapping[str, frozenset[int]] | None = None
+    closures: Sequence[Closure],
+    selections: Mapping[str, frozenset[int]] | None = None,
+    own: PointSet | None = None,
 ) -> ClosureSet:
-    """Number the points, links and rows of the closures."""
+    """Number the points, links and rows of the closures.
+
+    `own` gives the names and the axes of the points of the first closure, which has no rows.
+    """
     points: list[tuple[str, int, Pose, int, int]] = []  # name, body, frame, mate, side
     links: list[tuple[int, int, str | LawForm, ArrayLike]] = []  # point, row, form, constants
     rows = [(f"{c.name}.{row}", i) for i, c in enumerate(closures) for row in c.rows]
@@ -198,7 +232,10 @@ def closure_set(
             points.append((f"{closure.name}.world", -1, Pose(), world, 1))
         first_row += len(closure.rows)
     names, bodies, frames, mates, sides = zip(*points, strict=True) if points else ((),) * 5
-    where = PointSet.of_frames(names, list(zip(bodies, frames, strict=True)), "body")
+    n_own = 0 if own is None else len(own)
+    names = names if own is None else (*own.names, *names[n_own:])
+    axes = "body" if own is None else own.axes
+    where = PointSet.of_frames(names, list(zip(bodies, frames, strict=True)), axes)
     out = ClosureSet(
         closures=tuple(closures),
         points=where,
@@ -212,6 +249,7 @@ def closure_set(
         row_closure=np.array([i for _, i in rows], dtype=np.int64),
         first_point=np.array(first_points, dtype=np.int64),
         selections=dict(selections or {}),
+        n_own=n_own,
     )
     fill(where, closures=out)  # the points know the rows on them
     return out

@@ -26,7 +26,8 @@ class PointSet:
     body axes. `axes` says in which axes and about which point motions and forces are given: "world"
     (at the point, world axes), "body" (at the point, axes of the named body or frame), "spatial"
     (at the world origin, world axes). `closures` is the `ClosureSet` whose frames
-    they are, or None.
+    they are, or None. Its frames are always in their own axes; `axes` is then said of the points
+    before them (`n_own` of the set).
     """
 
     names: tuple[str, ...]
@@ -49,6 +50,15 @@ class PointSet:
 
     def __len__(self) -> int:
         return len(self.body)
+
+    @property
+    def axes_of_all(self) -> str | None:
+        """The axes of all points; None if those of the closure frames are others."""
+        return self.axes if self.closures is None or self.axes == "body" else None
+
+    def axes_of(self, point: int) -> str:
+        """The axes of one point."""
+        return self.axes_of_all or (self.axes if point < self.closures.n_own else "body")
 
     @property
     def key(self) -> tuple[object, ...]:

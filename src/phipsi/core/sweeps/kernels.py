@@ -130,6 +130,28 @@ def point_arm(a: Arithmetic, x: Field) -> Block:
     return a.rigid_block(identity(3), a.point_offset())
 
 
+def own_frame(a: Arithmetic, x: Field) -> Block:
+    """The inverse pose of the body for points of one's own, the frame of a point for others.
+
+    In world axes the arm is that of the point, and comes on its own; in spatial axes it is the pose
+    that leads to the world's origin.
+    """
+    turn, arm = a.rigid(x.args[0])
+    back = transpose_rows(turn)
+    own = a.rows(x.args[1])[0][0]  # 1 or 0, so that the sum is exact
+    other = sub(1, own)
+
+    def chosen(one: Entry, two: Entry) -> Entry:
+        return add(mul(own, one), mul(other, two))
+
+    frame = a.point_turn()
+    rows = [[chosen(back[i][j], frame[i][j]) for j in range(3)] for i in range(3)]
+    if x.data == "world":
+        return a.rigid_block(rows, _ZERO)
+    there = [neg(c) for c in matvec(back, arm)]
+    return a.rigid_block(rows, [chosen(*y) for y in zip(there, a.point_offset(), strict=True)])
+
+
 def world_arm(a: Arithmetic, x: Field) -> Block:
     """The origin of the world, seen from a place."""
     at: Any = x.data

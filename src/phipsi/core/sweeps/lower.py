@@ -110,6 +110,7 @@ class Lowering:
         self,
         given: Mapping[str, str],
         axes: str,
+        mixed: bool,
         armature: bool,
         model: Model | None,
         options: LoweringOptions,
@@ -121,7 +122,7 @@ class Lowering:
         self.given, self.armature, self.model, self.options = given, armature, model, options
         self.has_names = False  # whether names were looked up in the model
         self.blocks = MemorylessBlocks(
-            given, axes, armature, self.vector, diagonal_blocks, more_rows, laws
+            given, (axes, mixed), armature, self.vector, diagonal_blocks, more_rows, laws
         )
         self.builder = self.blocks.builder
         self._whole_matrix = whole_matrix

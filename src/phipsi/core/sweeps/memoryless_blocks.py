@@ -33,6 +33,7 @@ from phipsi.core.operators import (
     place_of,
 )
 from phipsi.core.rewrite import one_step_factors
+from phipsi.core.sweeps import point_blocks as points
 from phipsi.core.sweeps.equation_builder import EquationBuilder, no_modes
 from phipsi.core.sweeps.gyration_and_port_blocks import (
     across_a_port,
@@ -62,7 +63,7 @@ class MemorylessBlocks:
     def __init__(
         self,
         given: Mapping[str, str],
-        axes: str,
+        axes: tuple[str, bool],
         armature: bool,
         vector: Callable[[Expr], Field],
         diagonal: Callable[[MemorylessBlocks, Expr], Field],
@@ -74,7 +75,7 @@ class MemorylessBlocks:
         self.body = "b" if flexible else "6"  # rows of body motions and forces
         self.vector, self._diagonal = vector, diagonal
         self.given = given
-        self.axes = axes
+        self.axes, self.mixed = axes  # those of the points; whether closure frames have others
         self.armature = armature
         self._blocks: dict[Expr, Field] = {}
         self._families: dict[Riccati, dict[str, Field]] = {}
@@ -278,68 +279,14 @@ class MemorylessBlocks:
 
     def point_block(self, x: Expr) -> Field:
         """B or its change along motions of the bodies, one transformation per point."""
-        out = self._point_block(x)
+        out = points.point_block(self, x)
         if out.op != "zero":
             out.named = leaf(x.row)
         return out
 
     def swing_block(self, x: Expr) -> Field:
-        """V ↦ Ḃ{…; V}* y (dBT) or Ḃ{…; V} f (dB), 6 × 6 per point.
-
-        Every direction of Ḃ is a factor between the lever and the turn of a point: −spin in world
-        axes; in spatial axes cross* in front of the other factors.
-        """
-        b = self.builder
-        force, place = x.name == "dB", place_of(x)
-        u, *motions = (self.vector(y) for y in x.args)
-        if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
-            return b.zero(FieldType(Domain.POINT, "6", "6"))
-        u = u if force else b.shift("gather", self.rigid_rows(u))
-        first, factors, last = self._point_factors(motions)
-        before, after = factors[:place], factors[place:]
-        if force:
-            left, right = [first, *before], [*after, last]
-        else:
-            left = [b.transpose(y) for y in (last, *reversed(after))]
-            right = [b.transpose(y) for y in (*reversed(before), first)]
-        for y in reversed(right):
-            u = b.mul(y, u)
-        if self.axes == "spatial":
-            out = b.apply("crq", u) if force else b.scale(-1, b.apply("crm", u))
-        else:
-            out = b.scale(1 if force else -1, b.apply("swing", u))
-        for y in reversed(left):
-            out = b.mul(y, out)
-        return out
-
-    def _point_factors(self, motions: list[Field]) -> tuple[Field, list[Field], Field]:
-        """B = first · last, and the factor that every motion puts between them."""
-        b = self.builder
-        pose = b.shift("gather", self.pose())
-        gathered = [b.shift("gather", self.rigid_rows(m)) for m in motions]
-        if self.axes == "spatial":
-            crosses = [b.transpose(b.apply("crm", m)) for m in gathered]
-            return b.eye(Domain.POINT, "6"), crosses, b.apply("rigid_inverse", pose)
-        turn = b.transpose(b.apply("rotation", pose))
-        return b.apply("point_arm"), [b.scale(-1, b.apply("spin", m)) for m in gathered], turn
-
-    def _point_block(self, x: Expr) -> Field:
-        b = self.builder
-        point6 = FieldType(Domain.POINT, "6", "6", Kind.RIGID)
-        if self.axes == "body":
-            return b.apply("point_frame") if x is B else b.zero(point6)
-        if x is B and self.axes == "spatial":
-            return b.apply("rigid_inverse", b.shift("gather", self.pose()))
-        if x is B:
-            first, _, last = self._point_factors([])
-            return b.make("mul", (first, last), None, point6)
-        moving = [self.vector(y) for y in arguments_of(x)]
-        if any(m.op == "zero" for m in moving):
-            return b.zero(FieldType(Domain.POINT, "6", "6"))
-        first, factors, out = self._point_factors(moving)
-        for y in reversed(factors):
-            out = b.mul(y, out)
-        return b.mul(first, out)
+        """V ↦ Ḃ{…; V}* y (dBT) or Ḃ{…; V} f (dB), 6 × 6 per point."""
+        return points.swing_block(self, x)
 
     def relative(self) -> Field:
         """φ(p, mate of p) for every frame p of a closure, in the axes of p."""

@@ -434,6 +434,10 @@ Operation(
     cols="6", kind=Kind.RIGID, **_call("inverse"),
 )  # fmt: skip
 Operation(
+    "own_frame", "the axes of points of one's own, or the frame of a point", body=kernels.own_frame,
+    domain=Domain.POINT, rows="6", cols="6", kind=Kind.RIGID, cost=45, **_call("axes"),
+)  # fmt: skip
+Operation(
     "rigid_of_pose", "φ of a pose", body=kernels.rigid_of_pose, rows="6", cols="6", kind=Kind.RIGID,
     form="({...})", latex="({...})",
 )  # fmt: skip

@@ -17,7 +17,7 @@ from phipsi.core.expressions import (
     shown,
     space_size,
 )
-from phipsi.core.model import Model, PointSet
+from phipsi.core.model import FRAMES, OWN, Model, PointSet
 from phipsi.core.operators import (
     CATALOGUE,
     INPUT_ORDER,
@@ -293,11 +293,17 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
 
 def _check_selections(x: Expr, request: Request) -> None:
     closures = request.points.closures
-    selections = frozenset[str]() if closures is None else closures.selections.keys()
+    selections = () if closures is None else closures.names_of_selections
     for leaf in leaves_of(x):
         for name in leaf.params if leaf.name in (*SELECTABLE, "select") else ():
             if name not in selections:
-                known = ", ".join(sorted(selections)) or "none"
+                known = ", ".join(selections) or "none"
+                if name in (OWN, FRAMES):
+                    raise InputError(
+                        f"{leaf}: {name!r} distinguishes points of one's own from closure frames. "
+                        "Compile it for a system with constraints, and pass points:\n"
+                        "    pp.compile(expr, system, points=['hand'])"
+                    )
                 raise InputError(
                     f"{leaf}: there is no selection {name!r} of bodies here (there are: {known}). "
                     "Name primary or secondary bodies:\n"
@@ -408,7 +414,8 @@ def lower_request(
         pairs=pairs,
         elimination=None if six_rows is None else elimination,
     )
-    where = request.points.axes, armature, model, options, whole_matrix, _laws(request)
+    mixed = request.points.axes_of_all is None
+    where = request.points.axes, mixed, armature, model, options, whole_matrix, _laws(request)
     low = Lowering(given, *where, more_rows=more_rows)
     results: list[Result] = []
     operands: list[Space] = []
@@ -457,6 +464,7 @@ def traits_of(
     return (
         *(request.expressions, request.modes, request.blocks is None, request.columns),
         *(request.inputs, request.rewrite, request.points.axes, request.same_operand),
+        request.points.axes_of_all,
         *(model.has_armature, _flat(model), model.has_more_rows, elimination_of(model)),
         _laws(request),
         *(_flips(x, model, request.points) for x in matrices),

@@ -43,7 +43,7 @@ class RowOrder:
 
 def row_order(model: Model, closures: ClosureSet, *, with_hubs: bool) -> RowOrder:
     """The order of all rows, with or without hubs."""
-    paths = [_paths(model, closure.points) for closure in closures.closures]
+    paths = [_paths(model, c.points if c.rows else ()) for c in closures.closures]
     hubs = _hubs(model, closures) if with_hubs else []
     relative = [c.matrix is None for c in closures.closures]
     coupled = _coupled(model, paths, hubs)
