@@ -221,7 +221,7 @@ def path_noise(
     The covariance of η(i) and η(j) is kT Σ_k S(i,k) S(j,k) ℳ⁻¹(q(k)). S inverts the second
     differences in time; its velocities have mean square one. With ℳ = I this is the noise of STOMP.
     Joint limits are not regarded. **Cost:** two sweeps per point, O(N), and n² nv operations per
-    path. **Source:** theory/molecules 6; MM ref. 29.
+    path. **Source:** theory/molecules 5; MM ref. 29.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def smooth_paths(
     -----
     The metric is that of the configurations on the path of constant velocity; for that of another
     path, use `path_noise` with it. **Cost:** O(N) per configuration, and steps² nv operations per
-    path. **Source:** theory/molecules 6; MM ref. 29.
+    path. **Source:** theory/molecules 5; MM ref. 29.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def smooth_paths(
         tree, path, kT, duration=duration, ends=ends, size=size, seed=seed, threads=threads
     )
     paths = tree.integrate(path, eta)
-    # endpoints are those that were given, to the last bit
+    # exactly the endpoints that were given
     paths[..., 0, :] = first
     if ends != "free":
         paths[..., -1, :] = last
