@@ -24,31 +24,31 @@ SEEDS = 3
 NAMES = {"mechanism": "of the mechanism", "isotropic": "isotropic"}
 
 
-def measure(n: int) -> dict[tuple[str, float], dict[str, Any]]:
-    """For each kind and size: what was solved (seeds, n), iterations, relative lengths."""
+Row = dict[str, Any]
+
+
+def measure(n: int) -> dict[tuple[str, float], Row]:
+    """What the tables and the figure show, for each kind of noise and size."""
     tools = runpy.run_path(str(HERE.parent / "examples" / "plan_with_noise.py"))
     problems = tools["random_problems"](n)
     line = tools["lengths"](problems.straight())
-    rows: dict[tuple[str, float], dict[str, Any]] = {}
-    for kind in NAMES:
-        links, joints = tools["sizes"](kind, problems.straight())
-        for size in SIZES:
-            found = [tools["plan"](kind, problems, size, seed) for seed in range(SEEDS)]
-            free = np.array([x[1] for x in found])
-            relative = np.array([np.divide(tools["lengths"](x[0]), line) for x in found])
+    unit = {kind: tools["sizes"](kind, problems.straight()) for kind in NAMES}
+    rows: dict[tuple[str, float], Row] = {}
+    for size in SIZES:
+        found = {k: [tools["plan"](k, problems, size, s) for s in range(SEEDS)] for k in NAMES}
+        free = {kind: np.array([x[1] for x in found[kind]]) for kind in NAMES}
+        both = np.logical_and(*free.values())
+        for kind in NAMES:
+            relative = np.array([np.divide(tools["lengths"](x[0]), line) for x in found[kind]])
             rows[kind, size] = {
-                "joints": size * np.sqrt(joints / links),
-                "free": free,
-                "iterations": np.mean([x[2] for x in found]),
-                "lengths": np.moveaxis(relative, 1, 0),
+                "joints": round(size * np.sqrt(unit[kind][1] / unit[kind][0]), 2),
+                "solved": 100 * free[kind].mean(axis=1),  # of each seed
+                "alone": int((free[kind] & ~both).sum()),
+                "iterations": np.mean([x[2] for x in found[kind]]),
+                "lengths": [round(np.median(x[both]), 2) for x in np.moveaxis(relative, 1, 0)],
             }
-            print(kind, size, free.sum(1), flush=True)
+            print(kind, size, rows[kind, size]["solved"], flush=True)
     return rows
-
-
-def both(rows: dict[tuple[str, float], dict[str, Any]], size: float) -> np.ndarray:
-    """What both kinds solve at one size, where lengths can be compared."""
-    return rows["mechanism", size]["free"] & rows["isotropic", size]["free"]
 
 
 def main() -> None:
@@ -58,17 +58,11 @@ def main() -> None:
     rows = measure(n)
     lines: list[list[str]] = []
     for size in SIZES:
-        common = both(rows, size)
         for kind, name in NAMES.items():
             r = rows[kind, size]
-            other = rows["isotropic" if kind == "mechanism" else "mechanism", size]
-            alone = (r["free"] & ~other["free"]).sum()
-            hand, joints, metric = (np.median(x[common]) for x in r["lengths"])
-            lines.append([
-                f"{100 * size:.0f}", name, f"{r['joints']:.2f}", f"{100 * r['free'].mean():.1f}",
-                str(alone), f"{r['iterations']:.1f}", f"{hand:.2f}", f"{joints:.2f}",
-                f"{metric:.2f}",
-            ])  # fmt: skip
+            numbers = [f"{r['joints']:.2f}", f"{r['solved'].mean():.1f}", str(r["alone"])]
+            numbers += [f"{r['iterations']:.1f}", *(f"{x:.2f}" for x in r["lengths"])]
+            lines.append([f"{100 * size:.0f}", name, *numbers])
     head = [
         "links, cm", "noise", "joints, rad", "solved, %", "alone", "iterations",
         "length: hand", "joints", "metric",
@@ -94,30 +88,35 @@ def main() -> None:
     print(text, f"{time.perf_counter() - begin:.0f} s")
 
 
-def draw(rows: dict[tuple[str, float], dict[str, Any]]) -> None:
+def draw(rows: dict[tuple[str, float], Row]) -> None:
     """Success by the size of the noise in the links and in the joints, and lengths."""
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
+    links = 100 * np.array(SIZES)
     for kind, color in (("mechanism", "tab:blue"), ("isotropic", "tab:red")):
-        solved = np.array([100 * rows[kind, s]["free"].mean(axis=1) for s in SIZES])
-        joints = [rows[kind, s]["joints"] for s in SIZES]
-        name = {"label": f"noise {NAMES[kind]}" if kind == "mechanism" else "isotropic noise"}
-        for ax, x in ((axes[0], 100 * np.array(SIZES)), (axes[1], joints)):
-            ax.plot(x, solved.mean(axis=1), "o-", color=color, **name)
+        own = [rows[kind, size] for size in SIZES]
+        solved = np.array([r["solved"] for r in own])
+        name = f"noise {NAMES[kind]}" if kind == "mechanism" else "isotropic noise"
+        for ax, x in ((axes[0], links), (axes[1], [r["joints"] for r in own])):
+            ax.plot(x, solved.mean(axis=1), "o-", color=color, label=name)
             ax.fill_between(x, solved.min(axis=1), solved.max(axis=1), color=color, alpha=0.2)
         for i, style in ((0, "-"), (2, "--")):
-            relative = [np.median(rows[kind, s]["lengths"][i][both(rows, s)]) for s in SIZES]
-            what = "hand" if i == 0 else "mass metric"
-            axes[2].plot(100 * np.array(SIZES), relative, f"o{style}", color=color, label=what)
-    labels = ("noise: displacement of links (cm)", "noise: joint angles (rad)")
-    for ax, label in zip(axes, (*labels, labels[0]), strict=True):
-        ax.set(xscale="log", xlabel=label)
+            what = "hand's path" if i == 0 else "in the mass metric"
+            axes[2].plot(links, [r["lengths"][i] for r in own], style, color=color, label=what)
+    for ax in axes:
+        ax.set(xscale="log", xlabel="size of the noise: links (cm)")
+        ax.set_xticks(links, [f"{x:.0f}" for x in links], minor=False)
+        ax.minorticks_off()
+    axes[1].set(xlabel="size of the noise: joint angles (rad)")
+    ticks = (0.03, 0.1, 0.3, 1)
+    axes[1].set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes[0].set(ylabel="problems solved (%)")
     axes[2].set(ylabel="length / straight path")
     axes[0].legend()
     axes[2].legend()
-    fig.savefig(HERE.parent / "docs" / "pictures" / "planning.svg", metadata={"Date": None})
+    picture = HERE.parent / "docs" / "pictures" / "planning.svg"
+    fig.savefig(picture, metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ _TABLE = {
     },
     ("Loops", "closed-chains.md"): {
         "algorithms.constrained.system": "System",
+        "embedding.embedded_system": "EmbeddedSystem embed_constraints",
         "constraints": ".",
         "algorithms.dynamics.constraint_forces": (
             "constraint_forces constraint_impulse delassus_matrix"
