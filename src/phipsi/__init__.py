@@ -87,6 +87,7 @@ _TABLE = {
         "flexible.vibration": "mode_shapes natural_frequencies",
         "algorithms.dynamics.sensitivities": "coriolis_product",
         "algorithms.dynamics.diagonal_dynamics": ".",
+        "algorithms.dynamics.exploration": ".",
     },
     ("Loops", "closed-chains.md"): {
         "algorithms.constrained.system": "System",

@@ -11,7 +11,7 @@ from phipsi import (
     operators,
 )
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
+from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, exploration, sensitivities
 from phipsi.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
@@ -151,6 +151,7 @@ __all__ = [
     "evaluate_dense",
     "examples",
     "explain",
+    "exploration",
     "export",
     "export_fmu",
     "extensions",

@@ -134,6 +134,7 @@ WITHOUT_OPTIONS = {
     "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
     "contact_forces", "contact_step", "equilibrium", "evaluate_dense", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",
+    "force_noise", "path_noise", "smooth_paths", "velocity_noise",  # scaled samples
     "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
     "to_mujoco", "to_pinocchio",
 }  # fmt: skip

@@ -213,6 +213,8 @@ MECHANISMS = {
         m, s.q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0
     )(1.0),
     "control.JointPath": lambda f, m, s: f(m, [s.q, s.q_2], [0, 1])(0.3),
+    "exploration.force_noise": lambda f, m, s: f(m, s.q, seed=0),
+    "exploration.velocity_noise": lambda f, m, s: f(m, s.q, seed=0),
     "forward_dynamics": lambda f, m, s: (
         f(m, s.q, s.v, s.tau, s.f_ext),
         f(m, s.q, s.v, s.tau, return_multipliers=True),
@@ -256,6 +258,8 @@ TREES = {
     "coriolis_product": lambda f, m, s: f(m, s.q, s.v, s.vdot),
     "sensitivities.coriolis_matrix": lambda f, m, s: f(m, s.q, s.v),
     "diagonal_dynamics.coriolis": lambda f, m, s: f(m, s.q, s.v),
+    "exploration.path_noise": lambda f, m, s: f(m, np.tile(s.q, (6, 1)), seed=0),
+    "exploration.smooth_paths": lambda f, m, s: f(m, s.q, s.q_2, 5, seed=0),
     "gravity_forces": lambda f, m, s: f(m, s.q),
     "diagonal_dynamics.innovations": lambda f, m, s: f(m, s.q, s.v, s.tau),
     "diagonal_dynamics.rates": lambda f, m, s: f(m, s.q, s.v),

@@ -35,6 +35,7 @@ __getattr__ = offer_within(
         ),
         "dynamics.equation_terms": ". bias_forces gravity_forces mass_matrix mass_matrix_inverse",
         "dynamics.equations_of_motion": (". forward_dynamics inverse_dynamics joint_reactions"),
+        "dynamics.exploration": "velocity_noise",
         "dynamics.hybrid": (
             "HELD_CHANGE HELD_IMPULSE accelerations free_mask hybrid_dynamics hybrid_form"
         ),

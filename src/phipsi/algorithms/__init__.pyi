@@ -90,6 +90,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     inverse_dynamics as inverse_dynamics,
     joint_reactions as joint_reactions,
 )
+from phipsi.algorithms.dynamics.exploration import velocity_noise as velocity_noise
 from phipsi.algorithms.dynamics.hybrid import (
     HELD_CHANGE as HELD_CHANGE,
     HELD_IMPULSE as HELD_IMPULSE,

@@ -20,11 +20,10 @@ from phipsi.algorithms import (
     kinetic_energy,
     log_det_mass_matrix,
     log_det_mass_matrix_gradient,
+    velocity_noise,
 )
-from phipsi.core.backends import joint_array, real_array
-from phipsi.core.compiler import compile
+from phipsi.core.backends import real_array
 from phipsi.core.model import Model, whole_number
-from phipsi.core.operators import D_half, H, I, K, psi
 from phipsi.errors import InputError, SimulationError, one_of, true_or_false, warn
 from phipsi.molecules.molecule import Molecule
 from phipsi.simulation import checked_number, whole_rollout
@@ -36,7 +35,6 @@ BOLTZMANN = 0.00831446261815324
 """k in kJ/(mol·K)."""
 
 _FEW = 0.01  # of the proposals
-_DRAW = (I - H @ psi @ K).T @ D_half.T.inv
 
 
 def fixman_potential(molecule: Molecule, q: ArrayLike, temperature: float) -> Array:
@@ -128,9 +126,7 @@ def sample_velocities(
     **Cost:** two sweeps, O(N). **Source:** theory/molecules 3.
     """
     tree, kT = _tree(molecule, "sample_velocities"), _thermal(temperature)
-    q = joint_array(tree, "q", q, "nq")
-    normal = _generator(seed).standard_normal((*q.shape[:-1], tree.nv))
-    return np.sqrt(kT) * np.asarray(compile(_DRAW, tree, mode="apply")(q, normal))
+    return velocity_noise(tree, q, kT, seed=_generator(seed))
 
 
 @final
