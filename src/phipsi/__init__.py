@@ -83,6 +83,7 @@ _TABLE = {
         "algorithms.dynamics.hybrid": "hybrid_dynamics",
         "flexible.vibration": "mode_shapes natural_frequencies",
         "algorithms.dynamics.diagonal_dynamics": ".",
+        "algorithms.dynamics.estimation": ".",
     },
     ("Loops", "closed-chains.md"): {
         "algorithms.constrained.system": "System",

@@ -11,7 +11,7 @@ from phipsi import (
     operators,
 )
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, sensitivities
+from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, estimation, sensitivities
 from phipsi.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
@@ -140,6 +140,7 @@ __all__ = [
     "elastic_energy",
     "equilibrium",
     "errors",
+    "estimation",
     "evaluate_dense",
     "examples",
     "explain",

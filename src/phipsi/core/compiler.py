@@ -172,7 +172,7 @@ class NamedForm:
     def __init__(
         self,
         expressions: Expr | tuple[Expr, ...] | Callable[[bool], Expr | tuple[Expr, ...]],
-        mode: str = "apply",
+        mode: str | tuple[str, ...] = "apply",
         kind: type[tuple[Any, ...]] | None = None,
     ) -> None:
         self.expressions, self.mode, self.kind = expressions, mode, kind
@@ -213,7 +213,7 @@ def evaluate(
 def program_of(
     expr: Expr | tuple[Expr, ...],
     mechanism: Model,
-    mode: str = "apply",
+    mode: str | tuple[str, ...] = "apply",
     function: Callable[..., Any] | None = None,
     rewrite: str = "full",
 ) -> Program:

@@ -22,6 +22,7 @@ from phipsi.core.expressions import (
     block_diagonal,
     identity,
     is_memoryless,
+    is_strict,
     logdet,
     product,
     shown,
@@ -495,9 +496,15 @@ def _named_diagonal(x: Expr, i: Instance) -> Expr | None:
         at = find_in_product(term.factors, wanted)
         ends = term.factors[:at], term.factors[at + len(wanted) :]
         if at >= 0 and all(is_memoryless(y.structure) for end in ends for y in end):
-            rest = block_diagonal(total_of(t for t in x.terms if t[1] is not term))
-            return rest + c * product((*ends[0], i.after, *ends[1]))
+            named = c * product((*ends[0], i.after, *ends[1]))
+            return total_of((d, block_diagonal(t)) for d, t in _rest(x, term)) + named
     return None
+
+
+def _rest(x: Expr, term: Expr) -> list[tuple[Number, Expr]]:
+    """The terms of a sum without one of them and without those that have no diagonal blocks."""
+    others = ((d, t) for d, t in x.terms if t is not term and not is_strict(t.structure))
+    return [*others, (1, term - term)]
 
 
 def _unit_factors(x: Expr) -> Expr | None:
