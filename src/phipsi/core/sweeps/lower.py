@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from phipsi.core.expressions import (
     UNKNOWN,
@@ -15,6 +16,7 @@ from phipsi.core.expressions import (
     Op,
     Space,
     check,
+    identity,
     is_anticausal,
     is_causal,
     is_memoryless,
@@ -56,6 +58,9 @@ DOMAINS = {
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
+
+
+_LONGEST_NOTE = 16  # factors in the product that a field stands for
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,11 @@ class Lowering:
         """An input; body motions and forces come without modal rows, which are zero."""
         t = self.type_of(space, cols)
         if t.rows != "b":
-            return self.builder.leaf("input", t, name)
+            found = self.builder.leaf("input", t, name)
+            found.stands = found.stands or identity(space)
+            return found
         six = self.builder.leaf("input", FieldType(t.domain, "6", cols), name)
+        six.stands = identity(space)
         return self.blocks.with_modal_rows(six)
 
     def as_output(self, x: Expr, found: Field) -> Field:
@@ -132,10 +140,25 @@ class Lowering:
         key = (x, u)
         out = self._applied.get(key)
         if out is None:
+            before = len(self._applied)
             out = self._applied[key] = self._apply(x, u)
+            self._note(out, x, u)
+            if out.op == "rec" and out.stands is not None:  # what was made of it in its equation
+                for (y, w), inner in [*islice(self._applied.items(), before, None)]:
+                    if w.stands is not None:
+                        self._note(inner, y, w)
             if not out.named and x.op is Op.LEAF and x.is_vector and u is self.builder.one:
                 out.named = leaf(x.row)
         return out
+
+    def _note(self, out: Field, x: Expr, u: Field) -> None:
+        """Note for explanations that a field stands for x u; the first meaning stays."""
+        if out.stands is not None and out.stands.op is not Op.IDENTITY:
+            return
+        if u is self.builder.one:
+            out.stands = x if x.is_vector else None
+        elif u.stands is not None and len(u.stands.factors) < _LONGEST_NOTE:
+            out.stands = x @ u.stands
 
     def _apply(self, x: Expr, u: Field) -> Field:
         b = self.builder
