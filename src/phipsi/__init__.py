@@ -87,6 +87,7 @@ _TABLE = {
     },
     ("Loops", "closed-chains.md"): {
         "algorithms.constrained.system": "System",
+        "algorithms.constrained.minimal_velocities": ".",
         "constraints": ".",
         "algorithms.dynamics.constraint_forces": (
             "constraint_forces constraint_impulse delassus_matrix"

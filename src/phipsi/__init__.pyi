@@ -10,6 +10,7 @@ from phipsi import (
     molecules,
     operators,
 )
+from phipsi.algorithms.constrained import minimal_velocities
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, estimation, sensitivities
 from phipsi.algorithms.dynamics.constraint_forces import (
@@ -171,6 +172,7 @@ __all__ = [
     "load_scenario",
     "mass_matrix",
     "mass_matrix_inverse",
+    "minimal_velocities",
     "mode_shapes",
     "molecules",
     "momentum",

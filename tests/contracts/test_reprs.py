@@ -106,6 +106,8 @@ def examples() -> dict[str, Any]:
         "samples": pp.estimation.sample(ARM, Q, 3), "health": pp.estimation.conditioning(ARM, Q),
         "combined": pp.estimation.combine(Q, np.eye(len(Q)), Q, np.eye(len(Q))),
         "white": pp.estimation.whiteness(ARM, Q, np.outer(range(100), TAU)),
+        "velocities": pp.minimal_velocities.basis(system, at, V),
+        "minimal": pp.minimal_velocities.equations(system, at, V, TAU),
         "beam": BEAM, "port": BEAM.ports[0], "drawn": BEAM.shape,
         "modes": pp.mode_shapes(bent, bent.neutral()),
         "found": pp.inverse_kinematics(ARM, {"link3": (1, 0.3, 0)}, Q, on_error="best"),

@@ -217,6 +217,8 @@ MECHANISMS = {
     "forward_dynamics_derivatives": lambda f, m, s: f(m, s.q, s.v, s.tau),
     "inverse_kinematics": lambda f, m, s: f(m, {"link3": (1.3, 0.8, 0)}, s.q, on_error="best").q,
     "joint_reactions": lambda f, m, s: f(m, s.q, s.v, s.tau, s.f_ext),
+    "minimal_velocities.basis": lambda f, m, s: (lambda x: x.matrix @ x.matrix.T)(f(m, s.q, s.v)),
+    "minimal_velocities.equations": lambda f, m, s: f(m, s.q, s.v, s.tau).vdot,
     "equilibrium": lambda f, m, s: f(m, q=s.q, unknowns="tau").tau,
     "linearize": _linear,
     "mode_shapes": lambda f, m, s: f(m, s.q).shapes,

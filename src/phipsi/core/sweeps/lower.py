@@ -153,11 +153,15 @@ class Lowering:
 
     def _note(self, out: Field, x: Expr, u: Field) -> None:
         """Note for explanations that a field stands for x u; the first meaning stays."""
-        if out.stands is not None and out.stands.op is not Op.IDENTITY:
+        if out.op == "zero" or out.stands is not None and out.stands.op is not Op.IDENTITY:
             return
         if u is self.builder.one:
             out.stands = x if x.is_vector else None
-        elif u.stands is not None and len(u.stands.factors) < _LONGEST_NOTE:
+        elif (
+            u.stands is not None
+            and u.stands.gives is x.takes  # zeros are one field in all spaces
+            and len(u.stands.factors) < _LONGEST_NOTE
+        ):
             out.stands = x @ u.stands
 
     def _apply(self, x: Expr, u: Field) -> Field:
