@@ -68,6 +68,7 @@ _TABLE = {
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": ("accelerations jacobian jacobian_dot poses velocities"),
         "kinematics.inverse_kinematics": "inverse_kinematics",
+        "algorithms.kinematics.manipulability": ".",
     },
     ("Dynamics", "notation.md"): {
         "algorithms.dynamics.equation_terms": (

@@ -42,6 +42,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import (
     joint_reactions,
 )
 from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.algorithms.kinematics import manipulability
 from phipsi.algorithms.kinematics.motions import (
     accelerations,
     jacobian,
@@ -170,6 +171,7 @@ __all__ = [
     "live_page",
     "load",
     "load_scenario",
+    "manipulability",
     "mass_matrix",
     "mass_matrix_inverse",
     "minimal_velocities",

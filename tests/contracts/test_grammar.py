@@ -134,6 +134,7 @@ WITH_CONTACTS = {
 WITHOUT_OPTIONS = {
     "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
     "conditioning", "whiteness",  # eigenvalues, and statistics of many samples
+    "least_squares_velocities", "log_det", "log_det_gradient",  # dense parts for all rows
     "basis", "equations",  # one choice of velocities for the batch
     "contact_forces", "contact_step", "equilibrium", "evaluate_dense", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",

@@ -260,6 +260,13 @@ TREES = {
     "inverse_dynamics_derivatives": lambda f, m, s: f(m, s.q, s.v, s.vdot),
     "diagonal_dynamics.log_det_mass_matrix": lambda f, m, s: f(m, s.q),
     "sensitivities.log_det_mass_matrix_gradient": lambda f, m, s: f(m, s.q),
+    "manipulability.least_squares_velocities": lambda f, m, s: f(
+        m, s.q, TIP, [np.arange(6.0)], damping=0.1
+    ),
+    "manipulability.log_det": lambda f, m, s: f(m, s.q, TIP, components=(3,), weights="mass"),
+    "manipulability.log_det_gradient": lambda f, m, s: f(
+        m, s.q, TIP, components=(3,), weights="mass"
+    ),
     "mass_matrix_inverse": lambda f, m, s: f(m, s.q),
     "sensitivities.mass_matrix_inverse_sensitivity": lambda f, m, s: f(m, s.q),
     "sensitivities.mass_matrix_sensitivity": lambda f, m, s: f(m, s.q),

@@ -51,7 +51,7 @@ _LOOPS = Refusal(
     "Use the tree of the system:  system.model",
 )
 _BODIES = Refusal(
-    "the process has six forces for each body, and no modal forces or rotors of its own",
+    "the process has six forces for each body, and no modal forces",
     "Use the rigid bodies:  model.with_rigid_bodies()",
 )
 
@@ -268,7 +268,7 @@ _PREDICT = NamedForm(
 )
 
 
-@supports(loops=_LOOPS, flexible=_BODIES, rotors=_BODIES)
+@supports(loops=_LOOPS, flexible=_BODIES)
 def predict(model: Model, q: ArrayLike, y: ArrayLike, **options: Unpack[CallOptions]) -> Prediction:
     """Kalman filter of a mechanism: each body force from the joint forces outboard of it.
 
@@ -313,7 +313,7 @@ _SMOOTH = NamedForm(
 )
 
 
-@supports(loops=_LOOPS, flexible=_BODIES, rotors=_BODIES)
+@supports(loops=_LOOPS, flexible=_BODIES)
 def smooth(model: Model, q: ArrayLike, y: ArrayLike, **options: Unpack[CallOptions]) -> Smoothed:
     """Bryson–Frazier smoother of a mechanism: each body force from all joint forces.
 
@@ -357,7 +357,7 @@ def smooth(model: Model, q: ArrayLike, y: ArrayLike, **options: Unpack[CallOptio
 _PROCESS = (phi @ f_ext, H @ phi @ f_ext)
 
 
-@supports(loops=_LOOPS, flexible=_BODIES, rotors=_BODIES)
+@supports(loops=_LOOPS, flexible=_BODIES)
 def sample(model: Model, q: ArrayLike, size: int, seed: Any = None) -> ProcessSamples:
     """Sample the random process whose covariance is the mass matrix.
 
@@ -482,7 +482,7 @@ def combine(
 _CONDITIONING = (P, D, H @ R @ H.T + Jr)
 
 
-@supports(loops=_LOOPS, flexible=_BODIES, rotors=_BODIES)
+@supports(loops=_LOOPS, flexible=_BODIES)
 def conditioning(model: Model, q: ArrayLike) -> Conditioning:
     """How well the filter of a mechanism is conditioned: definiteness of P, and D against ℳ.
 
