@@ -83,7 +83,7 @@ def main() -> None:
     lines = [
         "# Batches with AVX-512 and with AVX2",
         "",
-        f"Written by `benchmarks/batches.py`, {about['date']}, {about['cpu']} ({about['llvm name']}), {about['cores']} cores, Pinocchio",
+        f"Time per state of large batches. Written by `benchmarks/batches.py`, {about['date']}, {about['cpu']} ({about['llvm name']}), {about['cores']} cores, Pinocchio",
         f"{versions['pin']} (its wheel from PyPI), commit {about['commit'][:12]}. Load average {about['load before']} before, {after} after: figures above 1.5 mean that",
         "other processes shared the cores and their caches.",
         "",

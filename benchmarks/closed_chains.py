@@ -225,9 +225,9 @@ def goals(found: dict[str, dict[str, Any]], grown: list[Growth]) -> str:
     return title + table(["goal", "wanted", "measured", ""], out)
 
 
-HEAD = """# Closed chains
+HEAD = """# Closed chains against Pinocchio
 
-Written by `python benchmarks/closed_chains.py`; numbers of one run, {date}.
+Time of forward dynamics and rollouts of mechanisms with closed kinematic loops. Written by `python benchmarks/closed_chains.py`; numbers of one run, {date}.
 
 - machine: {cpu}, {cores} cores, {system}; code for {llvm name}, {lanes} lanes
 - versions: {list}

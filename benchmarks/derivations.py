@@ -97,9 +97,9 @@ def main() -> None:
             else:
                 missed.append(f"`{lhs} = {rhs}`")
     quick = sum(t < 1 for t in random_chains)
-    head = f"""# Derivations of the papers
+    head = f"""# Derivations: search times
 
-Written by `benchmarks/derivations.py`: {len(rows)} derivations, {below} of them found in less than a second the first time
+How fast `pp.derive` finds the derivations of the papers again. Written by `benchmarks/derivations.py`: {len(rows)} derivations, {below} of them found in less than a second the first time
 (the second time {sum(second < 1 for _, second, _ in rows)}), {sum(first for first, _, _ in rows):.1f} s in all. Reading the book of identities takes {reading:.1f} s, once.
 With the whole book, without the identities and the forms on the way that the table names, {sum(ok for ok, _ in free)} are found, {sum(ok and t < 1 for ok, t in free)} of them in
 less than a second.

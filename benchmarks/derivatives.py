@@ -55,7 +55,7 @@ def write(load: float) -> None:
     head = [
         "# Derivatives against Pinocchio",
         "",
-        f"Written by `python benchmarks/derivatives.py`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, on the",
+        f"Time of the derivatives of the dynamics. Written by `python benchmarks/derivatives.py`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, on the",
         f"machine of RESULTS.md; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after. Processor time, best of",
         "many rounds, µs per evaluation. Ratios are Pinocchio's single call from Python over ours, and over our batch of",
         "256 on one core; Pinocchio has no batch call for derivatives. The answers agree to 1e-8, else the script stops.",

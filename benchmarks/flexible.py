@@ -253,7 +253,7 @@ def main() -> None:
     os.environ.setdefault("PHIPSI_BACKEND", "native")
     where = machine()
     parts = [
-        "# Flexible bodies",
+        "# Flexible bodies: time per call",
         f"One core, processor time, best of the rounds. Written by `benchmarks/flexible.py`. {where.get('cpu', '')}; {time.strftime('%Y-%m-%d')}.",
         "## Against rigid links",
         evaluations(),

@@ -165,7 +165,7 @@ def main() -> None:
     lines = [
         "# Batches by the number of lanes",
         "",
-        f"Written by `benchmarks/lanes.py`, {about['date']}, {about['cpu']}, load {about['load before']}. Batches of {BATCH} on one",
+        f"What wider SIMD vectors gain. Written by `benchmarks/lanes.py`, {about['date']}, {about['cpu']}, load {about['load before']}. Batches of {BATCH} on one",
         "core, µs per configuration, and how many times as long one call of Pinocchio from Python takes (`lcaba` for",
         f"constrained systems) in the same run; best of {rounds} rounds in which all take turns, processor time.",
         "",

@@ -131,9 +131,9 @@ def in_chromium(description: Any, binary: bytes) -> list[float] | None:
 def main() -> None:
     """Measure all, print, and write the table."""
     lines = [
-        "# Live pages",
+        "# Live pages: time per picture",
         "",
-        "Written by `make bench`. Milliseconds of physics in a picture at 60 Hz and real time (17 steps of",
+        "How long a live page computes for one picture. Written by `make bench`. Milliseconds of physics in a picture at 60 Hz and real time (17 steps of",
         "1 ms by rk4; with contacts 8 of 2 ms; poses, energies and forces of contacts), the best of three",
         "medians of 60; \"changed\": with the handles of the page (a hand, gravity, damping, masses as",
         f"inputs). Goals for a humanoid: at most {GOAL:g} ms, and a page below {LARGEST:g} MB with its meshes.",

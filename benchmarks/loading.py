@@ -102,7 +102,8 @@ def main() -> None:
     )
     table = "\n".join(f"| {a} | {b} | {c} |" for a, b, c in rows)
     text = (
-        "# Reading robot files\n\nWritten by `make bench`.\n\n"
+        "# Reading robot files\n\n"
+        "How long phipsi takes to read robot files, or to reject hostile ones. Written by `make bench`.\n\n"
         f"| what | goal | measured |\n|---|---|---|\n{table}\n"
     )
     (ROOT / "benchmarks" / "LOADING.md").write_text(text)

@@ -77,7 +77,7 @@ def main() -> None:
     where = machine()
     head = ["clusters", "log det ℳ, µs per cluster", "gradient, µs per cluster", "ratio"]
     text = (
-        "# Molecules\n\n"
+        "# Molecules: time per cluster\n\n"
         "One core, processor time, best of the rounds. Written by `benchmarks/molecules.py`. "
         f"{where['cpu']}; {where['date'][:10]}.\n\n"
         "Chains of clusters on turning bonds, one configuration per call: log det ℳ and its gradient by\n"

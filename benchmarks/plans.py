@@ -212,7 +212,7 @@ def page(parts: dict[str, list[dict[str, Any]]], processor: str) -> str:
     """benchmarks/plans.md."""
     out = [
         "# Plans\n",
-        f"Written by `benchmarks/plans.py`. Costs of {processor}, one core, batches, processor time, the smallest of {ROUNDS} turns.\n",
+        f"Whether the plan that the cost model chooses is the fastest one. Written by `benchmarks/plans.py`. Costs of {processor}, one core, batches, processor time, the smallest of {ROUNDS} turns.\n",
     ]
     for title, rows in parts.items():
         out += [f"## {title}\n", summary(rows) + "\n"]

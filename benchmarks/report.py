@@ -130,7 +130,7 @@ def write(results: dict[str, Any], folder: Path) -> None:
 
 HEAD = """# Benchmark results
 
-Written by `make bench`; numbers of one run, {date}.
+Time and agreement of the dynamics of robots and chains, beside Pinocchio, MuJoCo and Drake. Written by `make bench`; numbers of one run, {date}.
 
 - machine: {cpu}, {cores} cores, {system}; code for {llvm name}, {lanes} lanes
 - versions: {list}

@@ -5,6 +5,7 @@ Nothing is fetched: formulas are drawn by the KaTeX of the workbench, fonts are 
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,37 @@ def draw_formula(self: Any, node: nodes.Node) -> None:
     raise nodes.SkipNode
 
 
+NUMBER = re.compile(r"([−-]?\d[\d.]*e[−-]\d+|\d{4}-\d\d-\d\d|\b88-11|[−-]?\d[\d.,]* %)")
+PARTS = re.compile(r"(?<=[/_.:,(])(?=\w)")
+LONG, SHORT = 40, 14  # characters of code that widen a table; that are in the way on a phone
+
+
+def keep_numbers(app: Any, doctree: nodes.document, page: str) -> None:
+    """Break no line inside a number or a date; break long code in tables after a slash or point."""
+    for text in list(doctree.findall(nodes.Text)):
+        literal = isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement)
+        parts = NUMBER.split(text.astext())
+        if len(parts) > 1 and not literal and not isinstance(text.parent, nodes.raw):
+            new = [nodes.inline(x, x, classes=["number"]) if i % 2 else nodes.Text(x)
+                   for i, x in enumerate(parts) if x]  # fmt: skip
+            text.parent.replace(text, new)
+    for image in doctree.findall(nodes.image):
+        if "/plots/" in f"/{image['uri']}":
+            image["classes"].append("plot")
+    for entry in doctree.findall(nodes.entry):
+        for code in entry.findall(nodes.literal):
+            size = max(map(len, code.astext().split()), default=0)
+            if size > SHORT:
+                gap = "<wbr>" if size > LONG else '<wbr class="phone">'
+                first, *rest = PARTS.split(code.astext())
+                code.clear()
+                code += nodes.Text(first)
+                for word in rest:
+                    code += [nodes.raw("", gap, format="html"), nodes.Text(word)]
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Register the renderer of formulas."""
+    """Register the renderer of formulas, and what keeps numbers together."""
+    app.connect("doctree-resolved", keep_numbers)
     app.add_html_math_renderer("katex", (draw_formula, None), (draw_formula, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,6 +6,7 @@ its navigation; links between files become links between pages.
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 import shutil
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 INDEX = "docs/README.md"
 FENCE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1[ ]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+GITHUB_FORMULA = re.compile(r"\$`([^`\n]+)`\$")
 
 # Below a page of the index: the files of a folder, in the navigation.
 CHILDREN = {
@@ -66,10 +68,10 @@ def page(source: str) -> str:
     text = (ROOT / source).read_text(encoding="utf-8")
     language = LANGUAGES.get(Path(source).suffix)
     if language:
-        return (
-            f"# {Path(source).name}\n\n[All examples](../gallery.md)\n\n```{language}\n{text}```\n"
-        )
+        head = f"# {Path(source).name}\n\n{subject(text)} [All examples](../gallery.md)."
+        return f"{head}\n\n```{language}\n{text}```\n"
     text = relinked(text, source)
+    text = outside_code(text, lambda part: GITHUB_FORMULA.sub(r"$\1$", part))
     if source == INDEX:
         text += "\n" + "\n".join(navigation())
     if source in CHILDREN:
@@ -82,6 +84,13 @@ def page(source: str) -> str:
     if source == "docs/api.md":
         text += "\n" + contents("", reference.names())
     return text
+
+
+def subject(text: str) -> str:
+    """What an example is about: the first line of its docstring, or of its first comment."""
+    if text.startswith("#"):
+        return text.partition("\n")[0].lstrip("# ")
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:

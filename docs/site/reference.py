@@ -30,6 +30,11 @@ MODULES = {
     "gym": ("Gymnasium", "learning.md"),
 }
 
+DOCS = Path(__file__).parents[1]
+_CITED = re.compile(
+    r"\bdocs/decisions/(?P<decision>\d{4})\b|\bdocs/(?P<page>[\w/-]+)\.md\b"
+    r"|\b(?P<theory>theory/[a-z-]+[a-z])(?: \d+(?:\.\d+)*)?"
+)
 _STAR = re.compile(r"(?<=[\w)\]⁻¹²])\*(?!\*)|(?<=\s)\*(?=\s)")
 _KINDS = (types.FunctionType, property, classmethod, staticmethod, functools.cached_property)
 
@@ -88,8 +93,8 @@ def import_path(name: str, value: object) -> str:
 
 
 def names() -> list[str]:
-    """The pages of the reference, in order."""
-    return [place(topic) for topic, _, _ in topics()]
+    """The pages of the reference, in order, with what the navigation calls them."""
+    return [f"{topic} <{place(topic)}>" for topic, _, _ in topics()]
 
 
 def entries() -> dict[str, str]:
@@ -131,25 +136,42 @@ def _mentions() -> dict[str, str]:
 
 
 def _page(topic: str, where: str, names: list[tuple[str, object]]) -> Iterator[str]:
-    yield f"# {topic}\n"
-    yield f"Explained in [{where.removesuffix('.md')}](../{where}).\n"
+    yield f"# API: {topic}\n"
+    yield _introduction(topic, where, [name for name, _ in names if "." not in name])
     for name, value in names:
         yield f"## {name}\n" if "." not in name else f"### {name}\n"
         yield from _entry(name, value)
 
 
+def _introduction(topic: str, where: str, names: list[str]) -> str:
+    """What a page of the reference has, with links to its entries and to the page that explains."""
+    title = (DOCS / where).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+    prefix = "" if topic == "Results" else "phipsi." if names[0] in MODULES else "pp."
+    listed = [f"[`{prefix}{name}`](#{name.lower()})" for name in names]
+    *most, last = listed
+    what = f"{', '.join(most)} and {last}" if most else last
+    kind = "of the classes that functions return: " if topic == "Results" else "of "
+    return (
+        f"Reference {kind}{what}. It has the arguments, results and examples; "
+        f"[{title}](../{where}) shows how to use them.\n"
+    )
+
+
 def _entry(name: str, value: object) -> Iterator[str]:
     text = markdown(inspect.getdoc(value) or "")
+    module, _, short = import_path(name, value).rpartition(".")
     if isinstance(value, types.ModuleType):
         yield f"{text}\n"
-    elif isinstance(value, type):
-        yield f"``````{{py:class}} {import_path(name, value)}{_signature(value)}\n"
+        return
+    yield f"```{{py:currentmodule}} {module}\n```\n"
+    if isinstance(value, type):
+        yield f"``````{{py:class}} {short}{_signature(value)}\n"
         yield f"{text}\n"
         for inner, one in class_members(value):
             yield from _member(inner, one)
         yield "``````\n"
     else:
-        yield f"``````{{py:function}} {import_path(name, value)}{_signature(value)}\n"
+        yield f"``````{{py:function}} {short}{_signature(value)}\n"
         yield f"{text}\n\n``````\n"
 
 
@@ -221,8 +243,26 @@ def markdown(doc: str) -> str:
     for title, text in sections(doc):
         if title:
             parts.append(f"**{title}**")
-        parts.append("\n\n".join(_items(text)) if title in LISTS else _marked(text))
+        if title == "See Also":
+            parts.append("\n".join(_related(text)))
+        else:
+            parts.append("\n\n".join(_items(text)) if title in LISTS else _marked(text))
     return "\n\n".join(parts)
+
+
+def _related(text: str) -> Iterator[str]:
+    """The entries of "See Also" as items of a list, with links."""
+    for names, kind, body in listed_entries(text):
+        found = ", ".join(_reached(name) for name in names.split(", "))
+        words = " ".join(filter(None, [kind, *body.split("\n")]))
+        yield f"- {found}: {_escaped(words)}" if words else f"- {found}"
+
+
+def _reached(name: str) -> str:
+    """A name as a link to its entry: that of the whole name, or the only one that ends so."""
+    listed = entries()
+    ends = [x for x in listed if x == name] or [x for x in listed if x.endswith(f".{name}")]
+    return f"[`{name}`](../{listed[ends[0]]})" if len(ends) == 1 else f"`{name}`"
 
 
 def _items(text: str) -> Iterator[str]:
@@ -250,7 +290,8 @@ def _marked(doc: str) -> str:
             out.append(line)
         else:
             is_code = line.startswith("    ")
-            out.append(line if is_code else _escaped(line))
+            begins = re.sub(r"^\+ ", r"\+ ", line)  # a sum goes on here: this is no list
+            out.append(line if is_code else _escaped(begins))
     return "\n".join([*out, "```"] if in_example else out)
 
 
@@ -258,9 +299,22 @@ def _escaped(line: str) -> str:
     """The line with what would be markup by accident as text; code spans stay as they are."""
     parts = re.split(r"(``.+?``|`[^`]*`)", line)
     return "".join(
-        _linked(part) if i % 2 else _STAR.sub(r"\\*", part).replace("<", "\\<").replace("$", "\\$")
+        _linked(part)
+        if i % 2
+        else _cited(_STAR.sub(r"\\*", part).replace("<", "\\<").replace("$", "\\$"))
         for i, part in enumerate(parts)
     )
+
+
+def _cited(text: str) -> str:
+    """The text with links to the decisions, theory and pages that it names."""
+
+    def link(found: re.Match[str]) -> str:
+        number, page = found["decision"], found["page"] or found["theory"]
+        paths = sorted(DOCS.glob(f"decisions/{number}-*.md" if number else f"{page}.md"))
+        return f"[{found[0]}](../{paths[0].relative_to(DOCS).as_posix()})" if paths else found[0]
+
+    return _CITED.sub(link, text)
 
 
 def _linked(code: str) -> str:

@@ -1,12 +1,12 @@
 """Ready-made mechanisms, for trying things out, for the documentation and for tests.
 
-planar_arm(n)        n equal rods in a vertical plane
-seven_joint_arm()    an arm like those that stand next to people: 7 revolute joints, 19 kg
-free_flyer()         a free-floating base with two such arms, no gravity
-quadruped()          a floating trunk with four legs of 3 joints, 30 kg
-humanoid()           a floating pelvis with legs, waist, arms and head: 31 joints, 80 kg
-two_finger_grasp()   two fingers of two links that hold a box between them
-random_tree(seed, n) a random tree of all joint types
+    planar_arm(n)        n equal rods in a vertical plane
+    seven_joint_arm()    an arm like those that stand next to people: 7 revolute joints, 19 kg
+    free_flyer()         a free-floating base with two such arms, no gravity
+    quadruped()          a floating trunk with four legs of 3 joints, 30 kg
+    humanoid()           a floating pelvis with legs, waist, arms and head: 31 joints, 80 kg
+    two_finger_grasp()   two fingers of two links that hold a box between them
+    random_tree(seed, n) a random tree of all joint types
 
 Links are solid boxes and cylinders, so every inertia is one that a rigid body has; the numbers are
 of the size of real machines but copy none.

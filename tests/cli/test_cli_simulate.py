@@ -99,12 +99,18 @@ def test_bad_usage_is_exit_code_2(
     assert not list(tmp_path.iterdir())
 
 
+ARM = """note: limits of 7 joints and damping of 7 joints of the robot do not act in this \
+simulation. To apply them, add
+    --joint-properties
+"""
+
+
 def test_divergence_keeps_everything_before(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     out = tmp_path / "run.npz"
     options = "--duration 50 --integrator semi_implicit --dt 0.4 --set shoulder_pitch=1 --out"
     assert call("simulate", "seven_joint_arm", *options.split(), str(out)) == 1
     error = capsys.readouterr().err
-    assert error.startswith("the simulation diverged: ")
+    assert error.startswith(f"{ARM}the simulation diverged: ")
     assert "the results up to then were written" in error
     saved = pp.Trajectory.load(out)
     assert not saved.complete and np.isfinite(saved.q).all() and 0 < saved.t[-1] < 50
@@ -125,7 +131,8 @@ def test_an_interrupt_keeps_what_there_is(
     options = "--duration 1e5 --integrator rk4 --dt 1e-3 --set elbow_pitch=1 --out".split()
     assert call("simulate", "seven_joint_arm", *options, str(out)) == 130
     text, error = capsys.readouterr()
-    assert error == "interrupted at t = 0.05 of 100000 s; the results up to then were written.\n"
+    end = "interrupted at t = 0.05 of 100000 s; the results up to then were written.\n"
+    assert error == f"{ARM}{end}"
     saved = pp.Trajectory.load(out)
     assert not saved.complete and len(saved) == 51 and saved.t[-1] == pytest.approx(0.05)
     assert "state at the end, t = 0.05 s" in text
@@ -147,7 +154,7 @@ FLOOR = '<geom name="floor" type="plane" size="0 0 1"/>'
 
 
 @pytest.mark.parametrize(
-    ("floor", "joint", "shapes"), [(FLOOR, "<freejoint/>", 2), ("", "<freejoint/>", 1), ("", "", 0)]
+    ("floor", "joint", "shapes"), [(FLOOR, "<freejoint/>", 1), ("", "<freejoint/>", 1), ("", "", 0)]
 )
 def test_shapes_that_do_not_touch_are_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, floor: str, joint: str, shapes: int
@@ -157,8 +164,50 @@ def test_shapes_that_do_not_touch_are_told(
     path.write_text(QUAD.format(floor=floor, joint=joint or '<joint pos="0.1 0 0"/>'))
     assert call("simulate", str(path), "--duration", "0.01") == 0
     told = capsys.readouterr().err
-    assert (f"note: {shapes} collision shapes of the file do not touch" in told) == bool(shapes)
+    assert (f"note: {shapes} collision shape of the robot without contacts" in told) == bool(shapes)
+    assert ("nor with what is fixed in the world" in told) == bool(floor)  # it is not counted
     assert ("pp.Contacts(model)" in told) == bool(shapes)
+
+
+HINGE = """<mujoco><option timestep="0.005"/><worldbody><body><geom size="0.1" pos="0.1 0 0"/>
+<joint name="hinge" axis="0 1 0" range="-30 30" damping="1" frictionloss="0.1" stiffness="{k}"/>
+</body></worldbody><actuator>{motor}</actuator></mujoco>"""
+JOINTS = (
+    "note: limits of 1 joint, damping of 1 joint and dry friction of 1 joint of the robot do not"
+)
+ELEMENTS = "note: left out of the model: 1 actuator and 1 other element of the file."
+STEP = (
+    "the time step of the file is not used; this one is 0.001 s. To use it, add\n    --dt 0.005\n"
+)
+
+
+@pytest.mark.parametrize("command", ["simulate", "view", "export"])
+def test_what_a_file_says_and_does_not_act_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "hinge.xml"
+    path.write_text(HINGE.format(k=5, motor='<motor joint="hinge"/>'))
+    options = {
+        "simulate": ["--duration", "0.01"],
+        "view": ["--no-open", "--out", str(tmp_path / "hinge.html")],
+        "export": ["--fmu", str(tmp_path / "hinge.fmu")],
+    }[command]
+    assert call(command, str(path), *options) == 0
+    told = capsys.readouterr().err
+    assert JOINTS in told and "    --joint-properties\n" in told
+    assert ELEMENTS in told and f"    phipsi check {path}\n" in told
+    assert (STEP in told) == (command != "simulate")  # whose steps are adaptive
+    assert "warning" not in told  # nothing is said twice
+    path.write_text(HINGE.format(k=0, motor=""))
+    step = [] if command == "simulate" else ["--dt", "0.005"]
+    assert call(command, str(path), *options, "--joint-properties", *step) == 0
+    assert not capsys.readouterr().err
+
+
+def test_joint_properties_are_for_what_simulates(capsys: pytest.CaptureFixture[str]):
+    assert call("export", "seven_joint_arm", "--joint-properties") == 2
+    assert "--joint-properties has no effect: it is for --fmu" in capsys.readouterr().err
 
 
 def test_the_ground_of_a_page_is_the_plane_of_the_file(

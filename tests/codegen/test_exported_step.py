@@ -184,6 +184,22 @@ def test_single_precision_and_static_memory(name, tmp_path):
             assert np.abs(x.ravel() - arrays[n].ravel()).max() > 1e-3
 
 
+def test_a_step_for_the_web_has_its_numbers(tmp_path):
+    """The program of the README takes the steps of the simulator, from the numbers in the code."""
+    sim = sampled().as_reproducible()
+    found = pp.export({}, tmp_path / "web", step=sim, target="wasm32")
+    block = (found.folder / "README.md").read_text().split("```js\n")[-1].split("```")[0]
+    report = "\nconsole.log(JSON.stringify([[...step.arrays.q], m.dt, m.defaults]));"
+    (found.folder / "steps.mjs").write_text(f'import * as m from "./robot.mjs";\n{block}{report}')
+    q, dt, defaults = json.loads(
+        run(node_program(), "steps.mjs", cwd=found.folder).splitlines()[-1]
+    )
+    state = sim.initial_state()
+    sim.step(state, steps=1000)
+    assert np.abs(state.q).max() > 0.1 and q == state.q.tolist()
+    assert dt == 1e-3 and defaults["hold_kp"] == [9.0, 4.0] and defaults["tau"] == [0.0, 0.0]
+
+
 def sampled() -> pp.Simulator:
     held = hold.bind(kp=[9.0, 4.0], target=[0.8, -0.4]).sampled(rate=50.0)
     return pp.Simulator(pp.examples.planar_arm(2), [held], dt=1e-3)

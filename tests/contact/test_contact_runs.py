@@ -329,7 +329,7 @@ def test_check_prints_the_certificate(capsys):
     assert run.contacts.check() is True
     printed = capsys.readouterr().out
     assert printed.strip() == str(run.certificate)
-    for words in ("residual", "dissipated", "work", "not accounted for", "0 of 3"):
+    for words in ("residual", "dissipated", "work", "energy error of steps", "0 of 3"):
         assert words in printed
 
 

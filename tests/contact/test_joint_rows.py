@@ -255,3 +255,32 @@ def test_the_certificate_has_angles_beyond_stops_in_rad_and_lengths_in_m() -> No
     text = str(run.contacts.certificate)
     assert any(e.name == "stop of joint1 hits" for e in run.events)
     assert "beyond a stop" in text and run.contacts.certificate.overlap == 0
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.5])
+def test_impacts_on_limits_are_in_the_energy_record(restitution):
+    """What the stops take is dissipated; the rest is the error of the steps, of first order."""
+    b = pp.ModelBuilder(gravity=(0, 0, -9.81))
+    rod = pp.SpatialInertia(1.0, (0.5, 0, 0), (0.001, 1 / 12, 1 / 12))
+    hinge = {"joint": pp.joints.Revolute((0, 1, 0)), "limits": (-0.5, 0.5), "inertia": rod}
+    b.add_body("upper", **hinge)
+    b.add_body("lower", parent="upper", placement=pp.Pose(None, (1, 0, 0)), **hinge)
+    b.add_shape("tip", "lower", pp.shapes.Sphere(0.05), pp.Pose(None, (1, 0, 0)))
+    b.add_shape("floor", "world", pp.shapes.Plane(), pp.Pose(None, (0, 0, -2.5)))
+    model = b.build()
+    system = pp.System(model, contacts=pp.Contacts(model))  # whose floor is out of reach
+    stop = pp.forces.JointLimit(None, np.inf, restitution=restitution)
+    proofs = []
+    for dt in (2e-3, 2.5e-4):
+        sim = pp.Simulator(system, [stop], dt, integrator="time_stepping")
+        state = sim.initial_state([0.0, 0.0])
+        start = pp.kinetic_energy(model, state.q, state.v) + pp.potential_energy(model, state.q)
+        run = sim.rollout(state, steps=round(2.0 / dt), record_every=round(0.1 / dt))
+        q, v = run.q[-1], run.v[-1]
+        end = pp.kinetic_energy(model, q, v) + pp.potential_energy(model, q)
+        proof = run.contacts.certificate
+        assert proof.is_clean and proof.work == 0
+        assert proof.balance == pytest.approx(float(end - start) + proof.dissipated, abs=1e-9)
+        proofs.append(proof)
+    assert min(x.dissipated for x in proofs) > 10  # J: without the stops' share, that much is off
+    assert abs(proofs[1].balance) < 0.02 and abs(proofs[0].balance) < 0.1

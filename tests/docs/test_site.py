@@ -146,6 +146,44 @@ def test_examples_in_docstrings_become_blocks():
     )
 
 
+def test_related_names_become_a_list_of_links_and_sums_no_list():
+    text = reference.markdown(inspect.getdoc(pp.forward_dynamics) or "")
+    assert "\n- [`inverse_dynamics`](../api/dynamics.md#inverse_dynamics): The torques" in text
+    assert reference.markdown("S = a\n+ b, as in theory/contact 3 and docs/decisions/0042.") == (
+        "S = a\n\\+ b, as in [theory/contact 3](../theory/contact.md) and "
+        "[docs/decisions/0042](../decisions/0042-programs-that-leave-python.md)."
+    )
+    unknown = "theory/{0} 1, docs/decisions/9999, docs/{0}.md".format("none")
+    assert reference.markdown(unknown) == unknown
+
+
+def test_pages_of_the_reference_and_of_examples_say_what_they_are(assembled: Path):
+    text = (assembled / "api" / "files.md").read_text(encoding="utf-8")
+    assert text.startswith("# API: Files\n\nReference of [`pp.load`](#load), ")
+    assert "](../importing.md) shows how to use them.\n" in text
+    text = (assembled / "examples" / "butane.py.md").read_text(encoding="utf-8")
+    assert text.startswith("# butane.py\n\nButane: what rigid bonds do to a torsion")
+    text = (assembled / "examples" / "pick.toml.md").read_text(encoding="utf-8")
+    assert text.startswith("# pick.toml\n\nAn arm moves its tool along two lines")
+
+
+def test_formulas_of_github_become_those_of_the_site(assembled: Path):
+    text = (assembled / "papers" / "SOA.md").read_text(encoding="utf-8")
+    assert "$V = \\mathcal{E}_{\\phi}^{*} V + H^{*} \\beta$" in text and "$`" not in text
+
+
+def test_no_bar_splits_a_cell_and_no_title_stands_twice(assembled: Path):
+    titles: dict[str, str] = {}
+    for path in sorted(assembled.rglob("*.md")):
+        text = pages.FENCE.sub("", path.read_text(encoding="utf-8"))
+        title = re.search(r"^# (.+)$", text, re.MULTILINE)
+        assert title and title[1] not in titles, (path, titles.get(title[1]) if title else "")
+        titles[title[1]] = path.name
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            bars = {re.sub(r"\\\|", "", row).strip().count("|") for row in table.splitlines()}
+            assert len(bars) == 1, (path, table[:200])
+
+
 def test_names_in_pages_become_links():
     entries = {"load": "api/files.md#load", "forces.Spring": "api/simulation.md#forcesspring"}
     text = "# `pp.load`\n`pp.load(path)` [`pp.load`](x) `pp.forces.Spring` `pp.other` `load`"

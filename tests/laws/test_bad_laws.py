@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import re
+from collections.abc import Iterable
 
 import pytest
 
@@ -391,3 +392,12 @@ def test_every_bad_law_names_its_line(name, tmp_path):
     places = {int(n) for n in re.findall(rf"{path.name}, line (\d+)", text)}
     assert places & {line, line + 1, line + 2}, text
     assert len(text) < 1500 and "Traceback" not in text, text
+
+
+def test_an_entry_of_a_signal_is_taken_inside_the_law():
+    height = pp.signals.position("tip")
+    with pytest.raises(LawError, match=r"x\[2\]\n    height.bind\(x=pp.signals.position\('tip'\)"):
+        height[2]
+    with pytest.raises(TypeError):
+        list(height)  # not a sequence
+    assert not isinstance(height, Iterable)

@@ -51,7 +51,7 @@ ELEMENTS = {
     "motor, limited": (ARM, pp.laws.motor(
         NAMES, [1.0, -0.5, 0.3], gear=5.0, speeds=[0, 50], torques=[0.3, 0.0])),
     "low pass": (ARM, pp.laws.low_pass(
-        pp.signals.expression("H phi M phi* gravity"), 0.1, first=np.zeros(3))),
+        pp.signals.expression("H phi M phi* gravity"), 0.1, initial=np.zeros(3))),
     "policy": (ARM, pp.laws.policy(POLICY, activation="tanh")),
     "computed torque": (ARM, pp.control.ComputedTorque(ARM, 0.1 * np.ones(3), 20, 5)),
     "gravity": (ARM, pp.control.PDGravity(ARM, 0.1 * np.ones(3), 20, 5)),

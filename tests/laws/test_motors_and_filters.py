@@ -93,7 +93,7 @@ def test_a_motor_follows_a_controller():
 
 
 def test_low_pass():
-    smooth = low_pass(pp.signals.position("tip"), 0.05, first=[1.0, 2.0, 0.0])
+    smooth = low_pass(pp.signals.position("tip"), 0.05, initial=[1.0, 2.0, 0.0])
     y = RNG.standard_normal((5, 3))
     found = values([smooth], **{"low_pass.state": y})
     tip = pp.poses(ARM, Q, ["tip"])[:, 0, :3, 3]

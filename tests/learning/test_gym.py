@@ -417,3 +417,53 @@ def test_randomized_parameters_stand_beside_q():
         made(parameters=lambda n: {"inertia": own})
     with pytest.raises(PhipsiError, match=r"pp\.Episodes\(…, randomize=\('task\.gain',\)\)"):
         made(**{"task.gain": lambda n: np.ones(n)})
+
+
+def test_parameters_of_copies_reach_every_draw():
+    """Those without a default too; what the episodes randomize is drawn by starts alone."""
+
+    @pp.law
+    def task(q, v, goal, torque):
+        seen = np.concatenate([q, v, goal])
+        return {"tau": torque, "seen": seen, "reward": q[0], "fast": abs(v[0]) > 9}
+
+    def made(parameters, randomize=(), starts=None):
+        episodes = pp.Episodes(
+            "task.fast", 0.1, 5, record=("task.seen", "task.reward"), randomize=randomize
+        )
+        sim = pp.Simulator(
+            pp.examples.planar_arm(1), [task.bind(goal=[0.0], torque=[0.0])], 0.01,
+            per_trajectory=("M",), episodes=episodes,
+        )  # fmt: skip
+
+        def plain(rng, n):
+            return {"q": rng.uniform(-1, 1, (n, 1))}
+
+        return phipsi.gym.VectorEnvironment(
+            sim, starts or plain, 3, action="task.torque", observation="task.seen",
+            reward="task.reward", parameters=parameters,
+        )  # fmt: skip
+
+    mass = np.stack([k * np.eye(6)[None] for k in (1.0, 2.0, 3.0)])  # M has no default
+    goals = [[1.0], [2.0], [3.0]]
+    env = made({"M": mass, "task.goal": goals})
+    first, _ = env.reset(seed=0)
+    for _ in range(3):  # beyond the end of the first episodes
+        seen, *_ = env.step(np.zeros((3, 1)))
+    for found in (first, seen):
+        assert_array_equal(found[:, 2], [1.0, 2.0, 3.0])
+    assert_array_equal(env.state.own["M"], mass)
+    with pytest.raises(PhipsiError, match="'M' is a per-trajectory parameter without a default"):
+        made({"task.goal": goals})
+    with pytest.raises(PhipsiError, match="do not broadcast"):  # at once, not at the first reset
+        made({"M": mass[:2], "task.goal": goals})
+    with pytest.raises(PhipsiError, match="starts returns no values of it. Return  {'q': q, 'task"):
+        made({"M": mass}, randomize=("task.goal",))
+
+    def drawn(rng, n):
+        return {"q": rng.uniform(-1, 1, (n, 1)), "task.goal": rng.uniform(5, 6, (n, 1))}
+
+    with pytest.raises(PhipsiError, match="both starts and parameters= have it"):
+        made({"M": mass, "task.goal": goals}, ("task.goal",), drawn)
+    seen, _ = made({"M": mass}, ("task.goal",), drawn).reset(seed=0)
+    assert ((seen[:, 2] >= 5) & (seen[:, 2] <= 6)).all()

@@ -1,5 +1,7 @@
 """What mechanisms look like: bars between joints, round wheels, gears with teeth, plane views."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -121,6 +123,23 @@ def test_other_bodies_are_boxes(moments):
     assert box.mesh == "box"
 
 
+@pytest.mark.parametrize("joint", [pp.joints.Free(), pp.joints.Planar(), pp.joints.Spherical()])
+def test_discs_that_float_are_round(joint):
+    """Whatever their axis; flat bodies without a symmetry, cubes and trunks are boxes."""
+    turn = quat_to_matrix(np.array([0.5, 0.5, 0.5, 0.5]))
+    disc = pp.SpatialInertia.cylinder(0.3, 0.06, mass=2.0)
+    tilted = pp.SpatialInertia(2.0, (0, 0, 0), turn @ disc.moment_about_com_B @ turn.T)
+    for inertia, axis in ((disc, (0, 0, 1)), (tilted, turn[:, 2])):
+        rim, hub, spoke = solids_of(one_body(inertia, joint))
+        assert (rim.mesh, hub.mesh, spoke.mesh) == ("cylinder", "cylinder", "box")
+        assert_allclose(rim.scale, (0.3, 0.3, 0.03), rtol=1e-9)
+        assert_allclose(np.abs(rim.rotation[:, 2]), axis, atol=1e-12)
+    for edges in ((0.3, 0.2, 0.02), (0.2, 0.2, 0.2), (0.2, 0.2, 0.4)):
+        (box,) = solids_of(one_body(pp.SpatialInertia.box(edges, mass=1.0), joint))
+        assert box.mesh == "box"
+        assert_allclose(sorted(box.scale), np.sort(edges) / 2, rtol=1e-6)
+
+
 # ---- gears ---------------------------------------------------------------------------------------
 
 
@@ -154,6 +173,33 @@ def test_a_planetary_gear_keeps_its_teeth_when_joints_are_locked_one_after_anoth
             assert mesh == same
     assert repr(held.constraints[0]).startswith("<Planetary 'gear'")
     assert "Planetary" in held.summary(left) and "PartlyLocked" not in held.summary(left)
+
+
+def test_a_cam_keeps_its_outline_when_a_joint_is_locked():
+    """On the bodies that are left, joint after joint; its relation is that of the rest."""
+    b = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(1.0, (0, 0, 0), 0.01)
+    b.add_body("shaft", joint=Z, inertia=inertia)
+    slide = pp.joints.Prismatic((1, 0, 0))
+    b.add_body("rod", joint=slide, inertia=inertia, placement=pp.Pose(None, (0.1, 0, 0)))
+    law = lambda a, x: x - 0.02 * np.cos(a)  # noqa: E731
+    system = pp.System(b.build(), [pp.constraints.Cam(law, name="cam", joints=("shaft", "rod"))])
+    q, _ = system.project([0.4, 0.0], np.zeros(2))
+    before = parts_in_world(system, q)
+    assert len(before) == 2
+    for i, name in enumerate(("shaft", "rod")):
+        held = system.with_locked(name, q)
+        left = np.delete(q, i)
+        (cam,) = held.constraints
+        again = pickle.loads(pickle.dumps(cam))  # noqa: S301
+        for other in (cam, cam.fitted(held.model, left), again):
+            one = pp.System(held.model, [other])
+            after = parts_in_world(one, left)
+            for (X, mesh), (Y, same) in zip(before, after, strict=True):
+                assert_allclose(X, Y, atol=1e-6)  # scenes are rounded
+                assert mesh == same
+            (said,) = [x for x in scene_description(one)["machines"]]
+            assert said["kind"] == "cam" and said["text"].endswith(f"; locked: {name}")
 
 
 def test_a_wheel_in_two_meshes_is_drawn_once():

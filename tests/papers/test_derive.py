@@ -218,3 +218,16 @@ def _follows(step) -> bool:
 def test_a_chain_does_not_return_to_where_it_was():
     found = pp.derive("I - H U1 = (I + H phi K)^-1", custom=OWN)
     assert len({str(step.expression) for step in found.steps}) == len(found.steps)
+
+
+def test_a_derivation_that_restates_the_claim_says_so():
+    """An identity that is the claim in other letters, unless the user named what may be used."""
+    claim = "mass_matrix^-1 = (I - H psi K)* D^-1 (I - H psi K)"
+    found = pp.derive(claim)
+    assert found.restated == ("Identity 6",)
+    assert "\nIdentity 6 states the claim in other letters. For a derivation" in str(found)
+    named = pp.derive(claim, using=["Identity 6"])
+    assert named.restated == () and "other letters" not in str(named)
+    others = "phi - psi = psi K H phi", "psi^-1 = phi^-1 + K H", "J mass_matrix^-1 J* = B* Omega B"
+    for other in others:
+        assert pp.derive(other).restated == ()  # by others, or by definitions

@@ -430,3 +430,21 @@ def test_a_paper_says_nothing_about_a_model_with_rotors():
     proof = pp.prove("ℳ = H φ M φ* H*", geared, notation="SOA")
     assert proof.holds is None and "as SOA means it, it holds for Jr = 0, but joint" in proof.reason
     assert pp.prove("ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)", geared, notation="SOA")
+
+
+@pytest.mark.parametrize("sides", [("ℳ", "H φ M φ* H*"), ("H G", "I")])
+def test_identities_in_the_letters_of_a_paper_are_read_as_claims_are(sides):
+    """By prove, derive, using= and rules=: with Jr = 0 where it is needed, and never without."""
+    meant, general = pp.Identity(*sides, notation="SOA"), pp.Identity(*sides)
+    proof = pp.prove(meant)
+    assert proof and proof.reason.startswith("as SOA means it: Jr = 0;")
+    assert proof.identity.condition == "Jr = 0" and not pp.prove(general)
+    geared = pp.examples.planar_arm(2).with_body("link1", armature=0.1)
+    assert pp.prove(meant, geared).holds is None and not pp.prove(general, geared)
+    assert pp.derive(meant).condition == "Jr = 0"
+    with pytest.raises(InputError, match="cannot be used for this model: it holds for Jr = 0"):
+        pp.compile("mass_matrix^-1 H", geared, rules=[meant])
+    with pytest.raises(InputError, match="holds if Jr = 0, which depends on the model"):
+        pp.explain("mass_matrix^-1 H", rules=[meant])
+    with pytest.raises(InputError, match="using=: .* is false"):
+        pp.derive(*sides, using=[general])

@@ -227,7 +227,7 @@ def test_stewart_platform_follows_the_legs_it_is_given():
     legs = [
         pp.constraints.Rows(
             name=f"motor{i}", points=[f"piston{i}"], axes="body",
-            A=[[0, 0, 0, 0, 0, 1]], rates=0.1,
+            A=[[0, 0, 0, 0, 0, 1]], row_velocity=0.1,
         )
         for i in range(6)
     ]  # fmt: skip

@@ -203,7 +203,7 @@ def test_planar_loops_have_two_rows():
 
 def test_prescribed_rates_are_kept():
     arm = pp.examples.planar_arm(3)
-    turn = c.Rows(name="turn", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=0.5)
+    turn = c.Rows(name="turn", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], row_velocity=0.5)
     tip = c.PointOnLine(Z, name="tip", a="tip", b=("world", (1.5, 0, 0)))
     system = pp.System(arm, [turn, tip])
     q, v = system.project(system.assemble([1.0, -1.0, -1.5]), np.zeros(3))

@@ -171,7 +171,9 @@ def test_a_run_that_diverges_says_where():
 
 # ---- work, quadratures, prescribed joints and loops -------------------------------------------
 
-MOTOR = pp.constraints.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=2.0)
+MOTOR = pp.constraints.Rows(
+    name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], row_velocity=2.0
+)
 LOOP, DRIVEN = pinned_arm(arm=ARM), pp.System(ARM, [MOTOR])
 Q_LOOP = LOOP.assemble([1.0, -1.0, -1.5])
 STARTS = {

@@ -259,7 +259,9 @@ def test_paths_that_leave_the_constraints_are_rejected():
         other = FOUR_BAR.assemble([1.6, 0.9, -2.5], fixed=["joint1"])
     assert np.abs(np.sin(other[1]) - np.sin(GOAL[1])) > 1e-3
     large, none = np.full((3, 1), 3.0), np.zeros((3, 1))
-    motor = pp.constraints.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=2)
+    motor = pp.constraints.Rows(
+        name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], row_velocity=2
+    )
     rolling = pp.System(
         FOUR_BAR.model,
         [*FOUR_BAR.constraints, motor],

@@ -318,7 +318,7 @@ def test_a_mechanism_at_the_end_of_its_reach_keeps_its_trajectory():
     )  # fmt: skip
     b.add_body("cart", joint=pp.joints.Prismatic((1, 0, 0)), inertia=rod)
     pin = c.Revolute(Z, name="pin", a=("two", (1, 0, 0)), b="cart")
-    pull = c.Rows(name="pull", points=["cart"], A=[[0, 0, 0, 1, 0, 0]], rates=1.0)
+    pull = c.Rows(name="pull", points=["cart"], A=[[0, 0, 0, 1, 0, 0]], row_velocity=1.0)
     system = pp.System(b.build(), [pin, pull])
     q = system.assemble([0.5, -1.0, 1.75])
     q, v = system.project(q, np.zeros(3))

@@ -137,7 +137,7 @@ def test_rows_with_rates_do_work():
     """A driven crank with loops and dampers."""
     arm = pp.examples.planar_arm(3)
     pin = c.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    motor = c.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], rates=2.0)
+    motor = c.Rows(name="motor", points=["link1"], A=[[0, 0, 1, 0, 0, 0]], row_velocity=2.0)
     system = pp.System(arm, [pin, motor])
     q, v = system.project(system.assemble([1.0, -1.0, -1.5]), np.zeros(3))
     run = pp.simulate(system, q, v, 0.3, forces=[F.JointDamper(None, 0.3)], work=True, **TIGHT)

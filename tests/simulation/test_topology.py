@@ -451,7 +451,7 @@ def test_a_change_at_the_start_and_one_at_the_end_act():
     ("change", "message"),
     [
         # rates that the arm's own loop does not allow
-        (top.Attach(c.Rows(name="up", points=["link1"], A=[[0, 0, 0, 0, 0, 1]], rates=1.0)),
+        (top.Attach(c.Rows(name="up", points=["link1"], A=[[0, 0, 0, 0, 0, 1]], row_velocity=1.0)),
          r"'up' between 'link1'"),
         # a body that has left
         ([top.Replace(out=["ball"]), top.Attach(c.Spherical(name="tie", a="ball", b="link1"))],

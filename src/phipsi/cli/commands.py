@@ -30,10 +30,10 @@ from phipsi.cli.common import (
     print_line,
     supports_unicode,
 )
+from phipsi.cli.notes import print_notes
 from phipsi.cli.run_commands import Several, Vector, scenario_of, simulate, study_app
 
 if TYPE_CHECKING:
-    from phipsi.core.model import Model
     from phipsi.simulation import Simulator
 
 app = App(
@@ -383,6 +383,10 @@ def _to_view(
         laws += from_model(model, exact=touches)
     integrator = "time_stepping" if touches else "rk4"
     step = (2e-3 if touches else 1e-3) if dt is None else dt
+    if file.suffix.lower() != ".toml":
+        print_notes(
+            scenario.model, file, joint_properties=joint_properties, touching=touches, dt=step
+        )
     simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
     return simulator, scenario.q0, scenario.v0
 
@@ -469,6 +473,7 @@ def export(
     fmu: Path | None = None,
     fmi: str = "3.0",
     dt: float = 1e-3,
+    joint_properties: bool = False,
     source: ModelSource = SOURCE,
 ) -> int:
     """Generate code for the dynamics of a robot: object files, C, WebAssembly or an FMU.
@@ -511,9 +516,18 @@ def export(
         FMI version: 3.0 or 2.0.
     dt
         Time step of the FMU in co-simulation, s.
+    joint_properties
+        Apply the damping, friction and joint limits of the file in the FMU.
     """
     if fmu is not None:
-        return _export_fmu(source.robot(file), fmu, fmi, dt)
+        return _export_fmu(file, source, fmu, fmi, dt, joint_properties=joint_properties)
+    if joint_properties:
+        from phipsi.errors import InputError
+
+        raise InputError(
+            "--joint-properties has no effect: it is for --fmu, which simulates. The functions of "
+            "--what get the torques and forces of the joints as tau"
+        )
     from phipsi.codegen import export as write, programs_named
 
     robot = source.robot(file)
@@ -538,13 +552,18 @@ def export(
     return 0
 
 
-def _export_fmu(robot: Model, path: Path, fmi: str, dt: float) -> int:
+def _export_fmu(
+    file: Path, source: ModelSource, path: Path, fmi: str, dt: float, *, joint_properties: bool
+) -> int:
     import zipfile
 
     from phipsi.codegen import export_fmu
-    from phipsi.simulation import Simulator
+    from phipsi.simulation import Simulator, from_model
 
-    written = export_fmu(Simulator(robot, dt=dt), path, fmi=fmi)
+    robot = source.robot(file)
+    print_notes(robot, file, joint_properties=joint_properties, fmu=True, dt=dt)
+    laws = from_model(robot) if joint_properties else []
+    written = export_fmu(Simulator(robot, laws, dt), path, fmi=fmi)
     names = zipfile.ZipFile(written).namelist()
     what = "with a library for this machine" if len(names) > 3 - (fmi == "2.0") else "source only"
     print_line(f"{written}: FMI {fmi}, {what}, {written.stat().st_size} bytes: {', '.join(names)}")

@@ -82,7 +82,7 @@ def _swing(arm: pp.Model, results: list[Result]) -> pp.Trajectory:
     for joint, rate in TURN.items():
         v[arm.v_slice(joint)] = rate
     started = time.perf_counter()
-    swing = pp.simulate(arm, q, v, DURATION, rtol=1e-12, atol=1e-14)
+    swing = pp.simulate(arm, q, v, DURATION, forces=[], rtol=1e-12, atol=1e-14)
     seconds = time.perf_counter() - started
     print(f"{swing}, computed in {seconds:.2g} s")
     kinetic = float(pp.kinetic_energy(arm, swing.q, swing.v).max())

@@ -28,9 +28,9 @@ from phipsi.cli.common import (
     print_error,
     print_line,
 )
+from phipsi.cli.notes import print_notes
 
 if TYPE_CHECKING:
-    from phipsi.core.model import Model
     from phipsi.scenarios import Scenario
     from phipsi.simulation import Trajectory
     from phipsi.studies import Study, StudyResults
@@ -153,8 +153,8 @@ def simulate(
         scenario = replace(scenario, model=scenario.model.with_gravity(gravity))
     if joint_properties:
         scenario = replace(scenario, forces=from_model(scenario.model))
-    if not is_scenario and (note := _without_contacts(scenario.model, file)):
-        print_error(note)
+    if not is_scenario:
+        print_notes(scenario.model, file, joint_properties=bool(joint_properties))
     title = scenario.title or scenario.model.name or file.stem
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
@@ -172,27 +172,6 @@ def scenario_of(file: Path, source: ModelSource, q: Any, v: Any, **only_robots: 
         return load_scenario(file, package_dirs=source.package_dirs, coordinates=q, velocities=v)
     model = source.robot(file)
     return Scenario(model, *initial_state(model, (q, v, None)), 0.0)
-
-
-def _without_contacts(model: Model, file: Path) -> str:
-    """What to do for contacts, of a robot that may fall or reach what is fixed; "" for others."""
-    from phipsi.core.model import WORLD
-
-    touching = [x for x in model.geometry if x.role == "collision"]
-    hosts = [model.resolve_point(x.link)[0] for x in touching]
-    moving = sum(host != WORLD for host in hosts)
-    roots = zip(model.joints, model.parent, strict=True)
-    floats = any(joint.nv == 6 and parent == WORLD for joint, parent in roots)
-    if not moving or (moving == len(hosts) and not floats):
-        return ""
-    return (
-        f"note: {len(hosts)} collision shapes of the file do not touch each other or a floor in "
-        "this simulation. With contacts, in the browser:\n"
-        f"    phipsi view {file} --ground\n"
-        "In Python, with the floor of the file (or ground=True for one at z = 0):\n"
-        "    system = pp.System(model, contacts=pp.Contacts(model))\n"
-        '    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")'
-    )
 
 
 class _Steps:

@@ -8,20 +8,26 @@ from typing import Any
 from phipsi.codegen.quoted_texts import comment
 from phipsi.errors import InputError
 
-_WORDS = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
-    constinit continue decltype default delete do double dynamic_cast else enum explicit export
-    extern false float for friend goto if inline int linux long main mutable namespace new noexcept
-    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
-    restrict return short signed sizeof static static_assert static_cast std struct switch template
-    this thread_local throw true try typedef typeid typename union unix unsigned using virtual void
-    volatile wchar_t while xor xor_eq
-    abstract as async await become box crate dyn final fn gen impl in let loop macro match mod move
-    mut override priv pub ref self Self super trait type typeof unsafe unsized use where yield
-    arguments debugger eval extends finally function implements import instanceof interface null
-    package undefined var with""".split()
-)
+_KEYWORDS = {
+    "C or C++": """
+        alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t
+        char32_t char8_t class co_await co_return co_yield compl concept const const_cast
+        consteval constexpr constinit continue decltype default delete do double dynamic_cast else
+        enum explicit export extern false float for friend goto if inline int linux long main
+        mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+        public register reinterpret_cast requires restrict return short signed sizeof static
+        static_assert static_cast std struct switch template this thread_local throw true try
+        typedef typeid typename union unix unsigned using virtual void volatile wchar_t while xor
+        xor_eq""",
+    "Rust": """
+        abstract as async await become box crate dyn final fn gen impl in let loop macro match mod
+        move mut override priv pub ref self Self super trait type typeof unsafe unsized use where
+        yield""",
+    "JavaScript": """
+        arguments debugger eval extends finally function implements import instanceof interface
+        null package undefined var with""",
+}
+_WORDS = {word: language for language, words in _KEYWORDS.items() for word in words.split()}
 """Words of C, C++, Rust and JavaScript, and names that some compilers define."""
 OWN_NAMES = frozenset({"n", "status", "work", "Work", "Status", "Ok", "Err", "NQ", "NV"})
 """Names that the functions around exported code have beside their arrays."""
@@ -63,11 +69,16 @@ def checked_identifier(what: str, name: Any) -> str:
             f"{what}={name[:20] + '…'!r} has {len(name)} characters; C compilers distinguish "
             f"names by their first {LONGEST}. Shorten it, for example  {what}={name[:20]!r}"
         )
-    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _WORDS:
-        close = identifier(name)
-        close = f"x{close}" if close.startswith("_") else close
+    close = identifier(name)
+    close = f"x{close}" if close.startswith("_") else close
+    if name in _WORDS:
+        raise InputError(
+            f"{what}={name!r} is a reserved word of {_WORDS[name]}, and generated code is "
+            f"called from C, C++, Rust and JavaScript. For example  {what}={close!r}"
+        )
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise InputError(
             f"{what}={name!r} is not a C identifier: letters, digits and underscores, beginning "
-            f"with a letter, and not a keyword. For example  {what}={close!r}"
+            f"with a letter. For example  {what}={close!r}"
         )
     return name

@@ -115,7 +115,7 @@ def export(
     The folder gets the object file, a C header that documents every array, a C++ header with spans,
     a test program with reference numbers, a CMake file, a README and the licence. Each program
     becomes two functions, one for a single configuration and one for a batch
-    (``robot_forward_dynamics_batch``). Both work on memory of the caller::
+    (``robot_forward_dynamics_batch``). Both work on memory of the caller:
 
         int robot_forward_dynamics(const double *q, const double *v, const double *tau,
                                    double *vdot, void *work);

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.codegen.exported_module import MARK, ExportedFunction, Library
+from phipsi.codegen.exported_module import MARK, ExportedArray, ExportedFunction, Library
 from phipsi.codegen.package_files import joint_rows, notes
 from phipsi.codegen.quoted_texts import markdown
 from phipsi.codegen.reference_numbers import ReferenceResults
@@ -255,6 +255,7 @@ const INTERFACE = LISTING;
 const STATUS = STATUSES;
 
 export const joints = JOINTS;
+CONSTANTS
 
 export function statusText(status) {
   return STATUS[status & 7] ?? "unknown";
@@ -315,10 +316,11 @@ def es_module(lib: Library, heap: int) -> str:
         "LISTING": json.dumps([_interface(lib, f) for f in lib.functions]),
         "STATUSES": json.dumps({str(k): v for k, v in first.statuses.items()}),
         "JOINTS": json.dumps(joints(lib)),
+        "CONSTANTS": "\n".join(_step_constants(lib)),
         "NAME": lib.name,
         "TEXT": lib.text,
         "MARK": MARK,
-        "RESULT": first.outputs[0].name,
+        "RESULT": _result(first),
         "FIRST": lib.short(first),
         "INPUTS": ", ".join(a.name for a in first.inputs),
         "HEAP": str(heap),
@@ -339,6 +341,33 @@ def joints(lib: Library) -> list[dict[str, Any]]:
         {"name": name, "kind": kind, "q": [q.start, q.stop], "v": [v.start, v.stop]}
         for name, kind, q, v in joint_rows(lib.model)
     ]
+
+
+def _step_constants(lib: Library) -> list[str]:
+    """The time step of an exported step, its initial state, and default values of parameters."""
+    out = list[str]()
+    for f in lib.functions:
+        if f.dt is not None:
+            states, others = _with_numbers(f)
+            out += ["", "// s, the time of one step; its first state; default values of parameters"]
+            out.append(f"export const dt = {f.dt!r};")
+            for name, arrays in (("initial", states), ("defaults", others)):
+                listed = (f'  "{a.name}": [{", ".join(map(_js, a.first or ()))}],' for a in arrays)
+                out += [f"export const {name} = {{", *listed, "};"]
+    return out
+
+
+def _with_numbers(f: ExportedFunction) -> tuple[list[ExportedArray], list[ExportedArray]]:
+    """The arrays of a step that have initial numbers: its states, and its other inputs."""
+    known = [a for a in f.arguments if a.first is not None]
+    return [a for a in known if a.role == "inout"], [a for a in known if a.role == "in"]
+
+
+def _js(x: float) -> str:
+    """A number of JavaScript."""
+    if np.isfinite(x):
+        return repr(float(x))
+    return "NaN" if x != x else "Infinity" if x > 0 else "-Infinity"
 
 
 def _interface(lib: Library, f: ExportedFunction) -> dict[str, Any]:
@@ -376,12 +405,28 @@ def typescript(lib: Library) -> str:
             "}",
             "export interface Joint { name: string; kind: string; q: number[]; v: number[] }",
             "export const joints: Joint[];",
+            *_step_types(lib),
             "export function statusText(status: number): string;",
             "export type Source = string | URL | BufferSource | WebAssembly.Module;",
             f"export function load(source?: Source): Promise<{_pascal(lib.name)}>;",
             "",
         ]
     )
+
+
+def _step_types(lib: Library) -> list[str]:
+    """The types of `_step_constants`."""
+    out = list[str]()
+    for f in lib.functions:
+        if f.dt is not None:
+            both = [
+                "; ".join(f'"{a.name}": number[]' for a in arrays) for arrays in _with_numbers(f)
+            ]
+            out += ["/** Time of one step, s. */", "export const dt: number;"]
+            out += ["/** The first state of steps. */", f"export const initial: {{ {both[0]} }};"]
+            out += ["/** Values of the other inputs. */"]
+            out += [f"export const defaults: {{ {both[1]} }};"]
+    return out
 
 
 def web_test(lib: Library, references: Sequence[ReferenceResults]) -> str:
@@ -438,6 +483,39 @@ def _pascal(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
+def _result(f: ExportedFunction) -> str:
+    """The results of a function as the left side of an assignment."""
+    names = [a.name for a in f.outputs]
+    return names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
+
+
+def _step_example(lib: Library) -> list[str]:
+    """Steps from the first state, with default values of parameters."""
+    f = next((f for f in lib.functions if f.dt is not None), None)
+    if f is None or f.dt is None:
+        return []
+    missing = [a.name for a in f.inputs if a.first is None]
+    last = [f"Arrays without default values: {', '.join(missing)}.", ""] if missing else []
+    return [
+        f"A step takes {f.dt:g} s (`dt`). `initial` has the first state, and `defaults` the values "
+        "of parameters. One second of simulated time:",
+        "",
+        "```js",
+        f'import {{ load, initial, defaults }} from "./{lib.name}.mjs";',
+        f"const {{ {lib.short(f)}: step }} = await load();",
+        "for (const [name, x] of Object.entries({ ...initial, ...defaults })) {",
+        "  step.arrays[name].set(x);",
+        "}",
+        f"for (let i = 0; i < {max(1, round(1 / f.dt))}; i++) {{",
+        '  if (step.run()) throw new Error("the step failed");',
+        "}",
+        f"console.log(step.arrays.{f.outputs[0].name});",
+        "```",
+        "",
+        *last,
+    ]
+
+
 def readme(
     lib: Library, row: ExportTarget, size: int, references: Sequence[ReferenceResults | None]
 ) -> str:
@@ -462,10 +540,11 @@ def readme(
             "```js",
             f'import {{ load }} from "./{n}.mjs"; // types: {n}.d.mts',
             f"const {n} = await load();",
-            f"const {first.outputs[0].name} = {n}.{lib.short(first)}"
+            f"const {_result(first)} = {n}.{lib.short(first)}"
             f"({', '.join(a.name for a in first.inputs)});",
             "```",
             "",
+            *_step_example(lib),
             f"`node test_{n}.mjs` compares every function with reference numbers and prints ok.",
             "A page must come from a server: browsers do not load modules from `file:`.",
             "",

@@ -170,7 +170,7 @@ class Certificate:
             f"  energy gained in a step  {largest(self.gain, 'J')}",
             f"  energy dissipated        {largest(self.dissipated, 'J')}",
             f"  work of efforts and laws {largest(self.work, 'J')}",
-            f"  energy not accounted for {largest(self.balance, 'J')}",
+            f"  energy error of steps    {largest(self.balance, 'J')}",
             f"  factorisations in a step {largest(self.iterations, '')}".rstrip(),
             f"  steps not solved         {int(np.sum(self.unsolved)):10d} of {count * self.steps}",
             f"  steps that displace      {int(np.sum(self.displaced)):10d} of {count * self.steps}",

@@ -85,6 +85,9 @@ def load(
     makes them soft; here they are exact. Files say where joints are, not in which configuration
     loops are closed: ``system.assemble(q)`` finds one.
 
+    Joint limits, damping and dry friction of the file are stored and do not act by themselves: pass
+    ``forces=pp.forces.from_model(model)`` to a simulation, which warns if it has no forces.
+
     The numbers are those of the file. Inertias that no rigid body can have, and other findings, are
     listed in `model.diagnosis` and summarised in one `PhipsiWarning`. Reading never executes or
     fetches anything and opens nothing outside the folder of the package the file is in and
@@ -133,6 +136,7 @@ def load(
     See Also
     --------
     save_urdf : Write a model as URDF.
+    forces.from_model : Joint limits, damping and dry friction of the file as forces.
 
     Examples
     --------

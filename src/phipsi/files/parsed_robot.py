@@ -128,11 +128,12 @@ class ParsedRobot:
         message: str,
         at: SourceLocation,
         is_problem: bool = False,
+        numbers: tuple[float, ...] = (),
     ) -> None:
         """Record a remark that is not about an inertia."""
         element, message = cut(element, 200), cut(message)
         self.findings.append(
-            Finding(kind, element, name, message, (), at.file, at.line, is_problem)
+            Finding(kind, element, name, message, numbers, at.file, at.line, is_problem)
         )
 
     def note_left_out(

@@ -194,7 +194,7 @@ def _check_positive(name: str, **values: Any) -> None:
             raise LawError(f"{name}: efficiency={value!r} is above 1")
 
 
-def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "low_pass") -> Law:
+def low_pass(signal: Any, time_constant: Any, *, initial: Any = 0.0, name: str = "low_pass") -> Law:
     """First-order low-pass filter: ẏ = (x − y) / T, read as ``pp.signals.output("low_pass", "y")``.
 
     Parameters
@@ -203,8 +203,8 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
         Signal x, one of `pp.signals` or an expression.
     time_constant : array_like
         Time constant T, s.
-    first : array_like, optional
-        First value of y, in the shape of the signal.
+    initial : array_like, optional
+        Initial value of y, in the shape of the signal.
     name : str, optional
         Name of the law.
 
@@ -216,7 +216,7 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     Examples
     --------
     >>> import phipsi as pp
-    >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, first=[0, 0, 0]).name
+    >>> pp.laws.low_pass(pp.signals.position("tip"), 0.05, initial=[0, 0, 0]).name
     'low_pass'
     """
     if time_constant is None:
@@ -226,7 +226,7 @@ def low_pass(signal: Any, time_constant: Any, *, first: Any = 0.0, name: str = "
     def follow(x: Any, state: Any, time_constant: Any) -> Any:
         return {"y": state, "state": (x - state) / time_constant}
 
-    return law(follow, name=name, states={"state": first}).bind(
+    return law(follow, name=name, states={"state": initial}).bind(
         x=signal, time_constant=time_constant
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,17 @@ class Signal:
 
     def __repr__(self) -> str:
         return f"{self.kind}({', '.join(map(repr, self.of))})"
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, index: object) -> None:
+            raise LawError(
+                f"signals.{self!r} has values only inside a law. Bind the whole signal to an "
+                f"argument, and take its entry there:\n    @pp.law\n    def height(x):\n"
+                f"        return x[{index!r}]\n    height.bind(x=pp.signals.{self!r})"
+            )
+
+        __iter__ = None  # not a sequence, although it answers an index
 
 
 def position(point: Any) -> Signal:

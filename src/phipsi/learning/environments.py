@@ -18,20 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import examples
-from phipsi.algorithms import System, gravity_forces, motions
-from phipsi.attached import Material, Sphere
-from phipsi.contact import Contacts, contact_points
-from phipsi.core.model import (
-    Model,
-    ModelBuilder,
-    Pose,
-    SpatialInertia,
-    as_floats,
-    joints,
-    whole_number,
-)
+from phipsi.algorithms import gravity_forces, motions
+from phipsi.contact import contact_points
+from phipsi.core.model import Model, as_floats, whole_number
 from phipsi.errors import InputError, did_you_mean, true_or_false
 from phipsi.laws import law, signals
+from phipsi.learning.task_models import FEET, cart_pole, standing_quadruped
 from phipsi.simulation import Episodes, Simulator, SimulatorState, check_room
 from phipsi.support import import_optional
 
@@ -158,7 +150,7 @@ class VectorEnvironment(_Base):
         if not (limits[0] <= limits[1]).all():
             raise InputError(f"low={low!r} must not be above high={high!r}, and neither NaN")
         self.single_action_space = Box(*limits, dtype=np.float32)
-        seen = self._draw(np.random.default_rng(0), 1)
+        seen = self._draw(np.random.default_rng(0), self.num_envs, self._given)
         size = seen.laws[f"episode.{observation}"].shape[1:]
         if seen.laws[f"episode.{reward}"].ndim != 1:
             raise InputError(f"reward={reward!r} must be one number for each copy")
@@ -180,6 +172,15 @@ class VectorEnvironment(_Base):
             )
         return name
 
+    def _of_one_copy(self) -> dict[str, Any]:
+        """The parameters of the first copy, with which initial states are computed."""
+        shapes = {n: x.shape for n, x in self.simulator.compiled.parameters.items()}
+        values = {n: np.asarray(x) for n, x in self._given.items()}
+        return {
+            n: x.reshape(-1, *shapes[n])[0] if x.ndim > len(shapes[n]) else x
+            for n, x in values.items()
+        }
+
     def _draw(
         self,
         rng: np.random.Generator,
@@ -193,6 +194,11 @@ class VectorEnvironment(_Base):
         q, v = (np.broadcast_to(x, (count, np.shape(x)[-1])) for x in (q, v))
         randomized = sim.episodes.randomize if sim.episodes is not None else ()
         drawn = {name: found.pop(name) for name in randomized if name in found}
+        if twice := next((x for x in drawn if x in self._given), None):
+            raise InputError(
+                f"the episodes randomize {twice!r}, and both starts and parameters= have it. "
+                "Remove it from one of them"
+            )
         given = {**(parameters or {}), **drawn}
         state = sim.initial_state(q, v, parameters=given, restart=restart, resolve_penetration=True)
         if not self._resolve:
@@ -210,6 +216,11 @@ class VectorEnvironment(_Base):
                     f"starts returned {name!r}, which is not a state: {known}{more}.{hint}"
                 )
             state.laws[name][...] = as_floats(f"{name!r} of starts", value)
+        if missing := next((x for x in randomized if x not in drawn), None):
+            raise InputError(
+                f"the episodes randomize {missing!r}, and starts returns no values of it. Return  "
+                f"{{'q': q, {missing!r}: …}}"
+            )
         return state
 
     def reset(
@@ -242,7 +253,7 @@ class VectorEnvironment(_Base):
         super().reset(seed=seed)
         rng = self.np_random
         own = np.zeros((self.num_envs, *self.single_action_space.shape))
-        pool = self._draw(rng, self._count)
+        pool = self._draw(rng, self._count, self._of_one_copy())
         given = {**self._given, self._action: own}
         self.state = self._draw(rng, self.num_envs, given, pool)
         self.simulator.step(self.state, steps=0, threads=self._threads)
@@ -298,20 +309,6 @@ class VectorEnvironment(_Base):
 # ---- tasks ---------------------------------------------------------------------------------------
 
 
-def _cart_pole() -> Model:
-    """A cart of 1 kg with a pole of 0.1 kg and 1 m, which stands at q = 0."""
-    builder = ModelBuilder(gravity=(0, 0, -9.81))
-    builder.add_body(
-        "cart", joint=joints.Prismatic((1, 0, 0)), joint_name="slide",
-        inertia=SpatialInertia(1.0, (0, 0, 0), 0.01),
-    )  # fmt: skip
-    builder.add_body(
-        "pole", parent="cart", joint=joints.Revolute((0, 1, 0)), joint_name="hinge",
-        inertia=SpatialInertia(0.1, (0, 0, 0.5), (0.1 / 12, 0.1 / 12, 1e-5)),
-    )  # fmt: skip
-    return builder.build()
-
-
 def cart_pole_swing_up(
     num_envs: int = 1, *, limit: float = 10.0, force: float = 10.0, threads: int = 1
 ) -> VectorEnvironment:
@@ -360,7 +357,7 @@ def cart_pole_swing_up(
         return {"q": q, "v": rng.uniform(-0.2, 0.2, (n, 2))}
 
     laws, episodes = task.bind(action=[0.0]), Episodes("task.out", limit, 4, _KEPT)
-    return _environment(_cart_pole(), laws, 0.01, episodes, starts, num_envs, threads, "rk4")
+    return _environment(cart_pole(), laws, 0.01, episodes, starts, num_envs, threads, "rk4")
 
 
 def reaching_arm(
@@ -490,19 +487,6 @@ def free_flyer_docking(
     return _environment(model, laws, 0.02, episodes, starts, num_envs, threads)
 
 
-_FEET = tuple(f"{end}_{side}" for end in ("front", "rear") for side in ("left", "right"))
-
-
-def _standing_quadruped() -> System:
-    """The quadruped of `examples` with balls for feet, on the ground."""
-    model = examples.quadruped()
-    for leg in _FEET:
-        at = Pose(None, (0, 0, -0.3))
-        model = model.with_shape(f"{leg}_foot", f"{leg}_knee", Sphere(0.025), at)
-    pairs = [(f"{leg}_foot", "ground") for leg in _FEET]
-    return System(model, contacts=Contacts(model, ground=True, pairs=pairs, material=Material(0.8)))
-
-
 def walking_quadruped(
     num_envs: int = 1, *, limit: float = 10.0, speed: float = 0.8, threads: int = 1
 ) -> VectorEnvironment:
@@ -540,7 +524,7 @@ def walking_quadruped(
     >>> env.reset(seed=0)[0].shape
     (2, 38)
     """
-    system = _standing_quadruped()
+    system = standing_quadruped()
     model, contacts = system.model, system.contact_pairs
     stance = np.tile([0.0, 0.55, -1.1], 4)
     weight = float(np.linalg.norm(model.gravity)) * sum(x.mass for x in model.inertias)
@@ -571,7 +555,7 @@ def walking_quadruped(
         )
         return {"q": q, "v": rng.uniform(-0.1, 0.1, (n, 18))}
 
-    loads = {leg: signals.contact_force(f"{leg}_foot|ground") for leg in _FEET}
+    loads = {leg: signals.contact_force(f"{leg}_foot|ground") for leg in FEET}
     laws = task.bind(trunk=signals.pose("trunk"), action=np.zeros(12), **loads)
     episodes = Episodes("task.fallen", limit, 10, _KEPT)
     return _environment(system, laws, 0.002, episodes, starts, num_envs, threads, "time_stepping")

@@ -87,23 +87,34 @@ def machines_of(
 def _made(
     model: Model, one: c.Constraint, row: int, toothed: _Toothed | None = None
 ) -> MachineElement | None:
+    known = {} if toothed is None else toothed
+    if isinstance(one, c.Cam) and one.before_locking is not None:
+        return _partly_locked(model, _cam(model, one, row), *one.before_locking, row, known)
     if isinstance(one, Gear):
-        return _gear(model, one, row, {} if toothed is None else toothed)
+        return _gear(model, one, row, known)
     make = _KINDS.get(type(one))
     if make is not None:
         return make(model, one, row)
     if isinstance(one, PartlyLocked):
-        return _partly_locked(model, one, row, {} if toothed is None else toothed)
+        plain = relation(model, one, row, "coupling")
+        return _partly_locked(model, plain, one.whole, one.unlocked, row, known)
     return general_rows(model, one, row)
 
 
-def _partly_locked(model: Model, one: PartlyLocked, row: int, toothed: _Toothed) -> MachineElement:
+def _partly_locked(
+    model: Model,
+    plain: MachineElement,
+    whole: c.Constraint,
+    was: Model,
+    row: int,
+    toothed: _Toothed,
+) -> MachineElement:
     """The element as it was before its joints were locked, its solids on the bodies of now.
 
+    `plain` is the element without solids, `whole` and `was` the constraint and the model before.
     Bodies keep their names when they are welded to others.
     """
-    was = one.unlocked
-    plain, found = relation(model, one, row, "coupling"), _made(was, one.whole, row, toothed)
+    found = _made(was, whole, row, toothed)
     if found is None:
         return plain
     plain.kind = found.kind

@@ -4,9 +4,9 @@ Shapes of the file are used where they are boxes, spheres, cylinders, capsules o
 without such a shape, or with spheres for contact alone, is drawn as slim bars from its joint to
 those of its children and to its tips, with a hub at the joint; a mass at the end of a bar is a
 sphere. A body that turns about an axis of symmetry is a wheel; a floating base, and a body that
-leads nowhere, is the box that has its inertia. Constraints of a system show where they hold their
-bodies: a pin along the axis, or a ball; bars lead to them as they lead to joints. Meshes are read
-by meshes.py.
+leads nowhere, is the box that has its inertia, or a disc if that is flat and symmetric. Constraints
+of a system show where they hold their bodies: a pin along the axis, or a ball; bars lead to them as
+they lead to joints. Meshes are read by meshes.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.attached import LinkShape, as_file_shape
-from phipsi.core.model import WORLD, Closure, FlexibleHinge, Model, Picture, Pose, joints
+from phipsi.core.model import (
+    WORLD,
+    Closure,
+    FlexibleHinge,
+    Model,
+    Picture,
+    Pose,
+    SpatialInertia,
+    joints,
+)
 
 Array = NDArray[Any]
 Color = tuple[float, float, float]
@@ -36,6 +45,7 @@ PIN: Color = (0.03, 0.42, 0.36)
 RAIL: Color = (0.30, 0.33, 0.38)
 SLAB: Color = (0.10, 0.13, 0.19)
 _PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "ellipsoid")
+_FLAT = 1.2  # its moment of inertia about the axis over those across, of a disc
 _SHORT = 1e-6  # m; nearer points are the same
 
 
@@ -239,16 +249,17 @@ def _longest_path(model: Model) -> float:
 def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[DrawnSolid]:
     floats = model.parent[body] == WORLD and given_joint(model.joints[body]).nv >= 3
     if floats:
-        box = _inertia_box(model, body, size)
-        yield box
-        for end in _ends(model, body, held, tips=False):  # joints that the box does not reach
+        solids = _disc(body, model.inertias[body]) or [_inertia_box(model, body, size)]
+        yield from solids
+        box = solids[0]
+        for end in _ends(model, body, held, tips=False):  # joints that it does not reach
             if np.any(np.abs(box.rotation.T @ (end - box.position)) > 1.05 * np.array(box.scale)):
                 yield _rod(body, box.position, end, _bar_radius(size, float(np.linalg.norm(end))))
         return
     ends = _ends(model, body, held)
     if not ends:
-        wheel = _wheel(model, body, size)
-        yield from wheel or [_inertia_box(model, body, size)]
+        solids = _wheel(model, body) or _disc(body, model.inertias[body])
+        yield from solids or [_inertia_box(model, body, size)]
         return
     radii = [_bar_radius(size, float(np.linalg.norm(end))) for end in ends]
     axes = [_axis(model, body)] + [
@@ -392,21 +403,41 @@ def _slider(
     yield replace(rail, color=RAIL)
 
 
-def _wheel(model: Model, body: int, size: float) -> list[DrawnSolid]:
-    """The cylinder that has the inertia of a body that turns about its axis of symmetry.
-
-    A dark hub and a spoke on its faces show how it turns. Empty for any other body.
-    """
+def _wheel(model: Model, body: int) -> list[DrawnSolid]:
+    """The cylinder that has the inertia of a body that turns about its axis of symmetry."""
     axis, inertia = _axis(model, body), model.inertias[body]
-    if axis is None or inertia.mass <= 0:
+    if axis is None:
+        return []
+    out = _cylinder(body, inertia, axis)
+    off = float(np.linalg.norm(np.cross(axis, inertia.com_B)))
+    return out if out and off <= 1e-6 * out[0].scale[0] else []
+
+
+def _disc(body: int, inertia: SpatialInertia) -> list[DrawnSolid]:
+    """The cylinder that has the inertia of a flat body with an axis of symmetry; empty for others.
+
+    Long ones may be boxes, such as trunks, as well as cylinders.
+    """
+    moments, axes = np.linalg.eigh(inertia.moment_about_com_B)
+    if moments[2] < _FLAT * moments[1]:
+        return []
+    axis = axes[:, 2]
+    return _cylinder(body, inertia, axis * np.sign(axis[np.argmax(np.abs(axis))]))
+
+
+def _cylinder(body: int, inertia: SpatialInertia, axis: Array) -> list[DrawnSolid]:
+    """The cylinder along an axis that has an inertia; empty if none has it.
+
+    A dark hub and a spoke on its faces show how it turns.
+    """
+    if inertia.mass <= 0:
         return []
     J, R = inertia.moment_about_com_B, z_along(axis)
     inside = R.T @ J @ R
     polar, cross = float(inside[2, 2]), 0.5 * float(inside[0, 0] + inside[1, 1])
     uneven = np.abs(inside - np.diag([cross, cross, polar])).max()
-    off = float(np.linalg.norm(np.cross(axis, inertia.com_B)))
     radius = float(np.sqrt(max(2 * polar / inertia.mass, 0.0)))
-    if polar <= 0 or uneven > 1e-6 * max(polar, cross) or off > 1e-6 * radius:
+    if polar <= 0 or uneven > 1e-6 * max(polar, cross):
         return []
     squared = 12 * cross / inertia.mass - 3 * radius**2
     half = float(np.clip(np.sqrt(max(squared, 0.0)) / 2, 0.05 * radius, None))

@@ -266,13 +266,13 @@ class StudyResults:
         """One number (n,) of every run that went well."""
         return _single(self._good(values), what)
 
-    def _warn_of_failures(self, what: str) -> None:
-        """Say that runs failed, and how that concerns an analysis."""
+    def _warn_of_failures(self, what: str, more: str = "") -> None:
+        """Say that runs failed, how that concerns an analysis, and `more`: what to do."""
         if self.failed.size:
             warn(
                 f"{self.failed.size} of {len(self)} runs failed and are not {what}. "
                 f"results.failed lists them, results.reason({self.failed[0]}) says why the first "
-                "one did"
+                f"one did{more}"
             )
 
     # ---- analysis -----------------------------------------------------------------------------
@@ -381,7 +381,11 @@ class StudyResults:
         if given is None or not count:
             good = self._one_each(values, "an estimate is")
             if failed == "warn":
-                self._warn_of_failures("in this estimate")
+                self._warn_of_failures(
+                    "in this estimate",
+                    ". Say what they count as:  results.estimate(…, failed=0.0), with the number "
+                    'that suits the metric, or "skip" to exclude them without this warning',
+                )
             return good, count, None
         if count < len(x):
             self._one_each(values, "an estimate is")  # rejects NaN of runs that went well

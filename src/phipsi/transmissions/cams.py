@@ -73,6 +73,7 @@ class Cam(Constraint):
     offset: float = field(default=0.0, kw_only=True)
     clock: str | None = field(default=None, kw_only=True)
     traced: Any = field(init=False, repr=False, default=None)
+    before_locking: tuple[Cam, Model] | None = field(init=False, repr=False, default=None)
 
     def __repr__(self) -> str:
         return fields_in_line(self)
@@ -104,7 +105,7 @@ class Cam(Constraint):
         """The same cam, with the offset that it has where the joints are now."""
         at = self.closure(model)
         gap = self.traced.value([float(q[i]) for i in at.places], ARRAYS)
-        return replace(self, offset=self.offset + float(gap))
+        return self._as_before(replace(self, offset=self.offset + float(gap)))
 
     def with_locked(
         self, model: Model, locked: Mapping[str, ArrayLike], before: Model
@@ -118,18 +119,30 @@ class Cam(Constraint):
         if not left:
             return None
         clock = None if self.clock in gone else self.clock
-        return replace(
-            self, law=_PartialFunction(self.law, tuple(every), gone), joints=left, clock=clock
-        )
+        law = _PartialFunction(self.law, tuple(every), gone)
+        out = replace(self, law=law, joints=left, clock=clock)
+        fill(out, before_locking=(self, before))
+        return self._as_before(out)
+
+    def _as_before(self, changed: Cam) -> Cam:
+        """The changed cam, with the cam and model in which none of its joints was locked."""
+        if self.before_locking is not None:
+            fill(changed, before_locking=self.before_locking)
+        return changed
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As its steps: functions written in place cannot be pickled."""
         whole = replace(self, offset=0.0).traced
-        return _cam_again, (whole, self.name, self.joints, self.offset, self.clock)
+        names = self.name, self.joints, self.offset, self.clock
+        return _cam_again, (whole, *names, self.before_locking)
 
 
-def _cam_again(law: TracedLaw, name: str, joints: Any, offset: float, clock: str | None) -> Cam:
-    return Cam(law, name=name, joints=joints, offset=offset, clock=clock)
+def _cam_again(
+    law: TracedLaw, name: str, joints: Any, offset: float, clock: str | None, before: Any
+) -> Cam:
+    out = Cam(law, name=name, joints=joints, offset=offset, clock=clock)
+    fill(out, before_locking=before)
+    return out
 
 
 class _PartialFunction:

@@ -199,7 +199,7 @@ def test_contradictory_rates_are_named():
     model = pp.examples.planar_arm(1)
     row = [[0, 0, 1, 0, 0, 0]]
     spin = [
-        c.Rows(name=name, points=["link1"], A=row, rates=rate)
+        c.Rows(name=name, points=["link1"], A=row, row_velocity=rate)
         for name, rate in (("slow", 1.0), ("fast", 2.0))
     ]
     with pytest.raises(pp.errors.ConvergenceError, match=r"'slow\.0' .*'fast\.0'"):
@@ -280,7 +280,10 @@ def test_summary_names_loops_mobility_and_redundant_rows():
         (lambda: c.Coupling(name="g", joints=["a"], coefficients=[0]), "takes no part"),
         (lambda: c.Rows(name="r", points=["a"], A=np.ones((1, 7))), r"\(rows, 6\)"),
         (lambda: c.Rows(name="r", points=["a"], A=np.zeros((1, 6))), "constrains nothing"),
-        (lambda: c.Rows(name="r", points=["a"], A=np.ones((1, 6)), rates=[1, 2]), "one per row"),
+        (
+            lambda: c.Rows(name="r", points=["a"], A=np.ones((1, 6)), row_velocity=[1, 2]),
+            "one per row",
+        ),
     ],
 )
 def test_constraints_that_cannot_be_are_refused(make, message):

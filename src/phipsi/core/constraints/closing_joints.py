@@ -449,7 +449,7 @@ class GraphJoint:
 @final
 @dataclass(frozen=True, eq=False)
 class Rows(Constraint):
-    """General velocity constraints A V = rates on points, for rolling and knife edges.
+    """General velocity constraints A V = row_velocity on points, for rolling and knife edges.
 
     They are nonholonomic: there is no position to assemble, so their residual is 0.
 
@@ -461,7 +461,7 @@ class Rows(Constraint):
         As for `jacobian`.
     A : array_like, shape (rows, 6 · points)
         Constant coefficients of the motions [angular; linear] of the points.
-    rates : array_like, optional
+    row_velocity : array_like, optional
         Right-hand side, constant numbers, one or one per row. Default: 0.
     axes : {"world", "body"}, optional
         World axes, or the axes of each point's body or frame. Default: "world".
@@ -470,7 +470,7 @@ class Rows(Constraint):
     name: str = field(kw_only=True)
     points: Sequence[Any] = field(kw_only=True)
     A: ArrayLike = field(kw_only=True)
-    rates: ArrayLike = field(default=0.0, kw_only=True)
+    row_velocity: ArrayLike = field(default=0.0, kw_only=True)
     axes: str = field(default="world", kw_only=True)
 
     def __repr__(self) -> str:
@@ -488,19 +488,19 @@ class Rows(Constraint):
                 f"{who}: A has shape {matrix.shape}, but {len(points)} points have {size} velocity "
                 f"components, [angular; linear] of each: A must be (rows, {size})."
             )
-        rates = numbers_of(self.rates, f"{who}: rates")
-        if rates.shape not in ((), (len(matrix),)):
+        given = numbers_of(self.row_velocity, f"{who}: row_velocity")
+        if given.shape not in ((), (len(matrix),)):
             raise ModelError(
-                f"{who}: rates of shape {rates.shape} must be one number or {len(matrix)}, one per "
-                f"row of A."
+                f"{who}: row_velocity of shape {given.shape} must be one number or {len(matrix)}, "
+                f"one per row of A."
             )
-        if not np.isfinite(matrix).all() or not np.isfinite(rates).all():
-            raise ModelError(f"{who}: A and rates must be finite.")
+        if not np.isfinite(matrix).all() or not np.isfinite(given).all():
+            raise ModelError(f"{who}: A and row_velocity must be finite.")
         empty = np.flatnonzero(~matrix.any(axis=1))
         if empty.size:
             raise ModelError(f"{who}: row {empty[0]} of A is zero and constrains nothing.")
-        each = read_only(np.broadcast_to(rates, (len(matrix),)))
-        fill(self, points=tuple(points), A=read_only(matrix), rates=each)
+        each = read_only(np.broadcast_to(given, (len(matrix),)))
+        fill(self, points=tuple(points), A=read_only(matrix), row_velocity=each)
 
     def closure(self, model: Model) -> Closure:
         """Constant rows on the points."""
@@ -514,8 +514,8 @@ class Rows(Constraint):
         )
 
     def prescribed(self, rows: int) -> Array:
-        """The rates given."""
-        return np.asarray(self.rates)
+        """The row velocities that were given."""
+        return np.asarray(self.row_velocity)
 
     def fitted(self, model: Model, q: Array) -> Rows:
         """Itself: it has no position."""

@@ -7,7 +7,7 @@ They use identities of the papers, so their bodies are in a later room,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from phipsi.views import view
 
@@ -16,6 +16,16 @@ class Manipulable:
     """The base of expressions. ``show=True`` prints the step that was done."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in ("inverse", "I"):
+                text += "; the inverse is the property x.inv"
+            elif name in ("H", "adjoint", "transpose", "dagger"):
+                text += "; the adjoint is the property x.T"
+            raise AttributeError(text, name=name, obj=self)
 
     def expand(self, *names: str, at: Any = None, show: bool = False) -> Self:
         """Replace quantities by their definitions.

@@ -15,6 +15,7 @@ from typing import cast
 from phipsi.core.expressions.coefficients import Number, times
 from phipsi.core.expressions.kinds import Op
 from phipsi.core.expressions.latex import from_latex, is_latex, script_letter
+from phipsi.core.expressions.misread_formulas import hint_at
 from phipsi.core.expressions.node import (
     SELECTABLE,
     Expr,
@@ -289,7 +290,7 @@ class _ExpressionParser:
         if not factors:
             if self.at > start and coefficient == 0:
                 return zero()
-            raise self.error("an operator is missing here")
+            raise self.error(self._misread() or "an operator is missing here")
         with self.placed(start):
             return total_of([(coefficient, _written_product(factors))])
 
@@ -371,7 +372,7 @@ class _ExpressionParser:
                 return selected
         name = word if word in self.leaves else self._prefix(word)
         if name is None:
-            raise self.error(self._unknown(word), start)
+            raise self.error(self._misread() or self._unknown(word), start)
         self.at += len(name)
         return self._decorated(self.leaves[name], start)
 
@@ -463,6 +464,9 @@ class _ExpressionParser:
             if word.startswith(name) and not unicodedata.combining(word[len(name) :][:1] or "a"):
                 return name
         return None
+
+    def _misread(self) -> str:
+        return "" if self.places is not None else hint_at(self.source, self.at)
 
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])

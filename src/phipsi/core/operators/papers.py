@@ -193,6 +193,10 @@ def explain_letter(
     leaves = (known or base).leaves
     own = {name: x for name, x in leaves.items() if x.op is Op.LEAF and x.row.is_own}
     using = (paper for papers in meanings.values() for paper in papers)
+    reading = {n: x for n, x in leaves.items() if n not in base.leaves and n not in own}
+    if reading:  # the letters of another paper, which is not the one to be changed
+        here = [n for n, x in reading.items() if _called(x) in meanings]
+        return said + (f"; in this notation write {here[0]}" if here else "; write that name")
     first = next((paper for paper in using if _reads(paper, text, base, own)), "")
     if first:
         said += f'; pp.parse(text, notation="{first}") reads the letters of {first}'

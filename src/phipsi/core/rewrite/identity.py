@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from phipsi.core.expressions import UNKNOWN, Expr, advice, misread, shown, signature, zero
 from phipsi.core.model import Model
-from phipsi.core.operators import as_expression, leaves_of
+from phipsi.core.operators import as_expression, leaves_of, paper_named
 from phipsi.errors import InputError, SpaceError, did_you_mean
 
 
@@ -59,7 +59,8 @@ class Identity:
         Name of the rule that states the same as this theorem.
     notation, custom : optional
         How strings are read, as for `parse`: with the letters of a paper, and with custom
-        operators.
+        operators. The papers have no rotors: if the equation needs Jr = 0, `phipsi.prove` decides
+        it with this condition.
 
     Examples
     --------
@@ -86,6 +87,7 @@ class Identity:
     rule: str = ""
     notation: InitVar[str] = ""
     custom: InitVar[Sequence[Expr]] = ()
+    paper: str = field(init=False, repr=False, compare=False, default="")  # of the notation
 
     if TYPE_CHECKING:
 
@@ -109,6 +111,7 @@ class Identity:
         ) -> None: ...
 
     def __post_init__(self, notation: str, custom: Sequence[Expr]) -> None:
+        object.__setattr__(self, "paper", paper_named(notation))
         if self.check is None:
             lhs, rhs = _two_sides(self.lhs, self.rhs, self.name, notation, custom)
             object.__setattr__(self, "lhs", lhs)

@@ -459,8 +459,13 @@ class _Notes:
             )  # fmt: skip
 
     def whole_file(self) -> None:
-        """The fluid, and flags that leave nothing to touch."""
+        """The fluid, flags that leave nothing to touch, and the time step."""
         m = self.m
+        at = self._with_attribute(("option",), "timestep")
+        if isinstance(at, XMLElement) and "timestep" in at.attributes:
+            dt = float(at.attributes["timestep"])
+            message = f"the time step is an argument of simulations: dt={dt!r}."
+            self.robot.note("timestep", "<option>", "", message, at, numbers=(dt,))
         if m.fluid[:2].any():
             at = self._with_attribute(("option",), "density", "viscosity")
             density = float(m.fluid[0]) or 1.2

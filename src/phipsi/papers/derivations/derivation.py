@@ -88,6 +88,9 @@ class Derivation:
         If the sides are not equal: the proof of that, with a counterexample.
     tried : int, optional
         Number of forms that were visited.
+    restated : tuple of str, optional
+        Identities of the steps that state the claim itself in other letters; of a derivation for
+        which `using` named no identities.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class Derivation:
     title: str = ""
     proof: Proof | None = None
     tried: int = 0
+    restated: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -132,6 +136,13 @@ class Derivation:
                 lines.append(f"  = {text:{width}}   {step.reason}".rstrip())
             else:
                 lines += [f"  = {text}", f"    {'':{width}}   {step.reason}"]
+        if self.restated:
+            same = "states" if len(self.restated) == 1 else "state"
+            lines += [
+                "",
+                f"{', '.join(self.restated)} {same} the claim in other letters. For a derivation "
+                "from others, name what it may use:  using=[…]",
+            ]
         return "\n".join(lines)
 
     def latex(self) -> str:

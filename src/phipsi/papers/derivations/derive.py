@@ -45,7 +45,7 @@ from phipsi.papers.derivations.normal_form import WordSum, words_of
 from phipsi.papers.proofs.claim_decision import forces_of
 from phipsi.papers.theorems.book_index import equations_named
 from phipsi.papers.theorems.paper_symbols import vocabulary as words_of_tables
-from phipsi.papers.theorems.prove import Proof, prove
+from phipsi.papers.theorems.prove import Proof, prove, with_paper_condition
 
 MOST = 30_000
 """The largest number of forms that one leg of a derivation visits: a few seconds."""
@@ -70,7 +70,8 @@ def derive(
 ) -> Derivation:
     """Find a chain of named identities from one expression to another.
 
-    The identity that states the claim itself is not used unless `using` names it.
+    The identity that states the claim itself is not used unless `using` names it; one that states
+    it in other letters may be, and then the result says so (`Derivation.restated`).
 
     Parameters
     ----------
@@ -154,7 +155,9 @@ def derive(
         steps += leg.steps
         if leg.reason:
             return replace(leg, lhs=points[0], rhs=points[-1], steps=tuple(steps), title=title)
-    return Derivation(*claim.sides, tuple(steps), claim.condition, "", title, None, tried)
+    restated = () if using is not None else _restating(steps, claim)
+    found = tuple(steps), claim.condition, "", title, None, tried, restated
+    return Derivation(*claim.sides, *found)
 
 
 def _listed(option: str, value: Any) -> list[Any]:
@@ -223,6 +226,18 @@ def _says(x: Identity, claim: Identity) -> bool:
     return _key(*x.sides) == _key(*claim.sides)
 
 
+def _restating(steps: Sequence[DerivationStep], claim: Identity) -> tuple[str, ...]:
+    """Names of identities in the steps that are the claim once all definitions are written out."""
+    ends = [*map(written_out, claim.sides)]
+    if difference(*ends).is_zero:
+        return ()  # it follows from definitions
+    wanted = _key(*ends)
+    equations = {move.equation.name: move.equation for step in steps for move in step.moves}
+    return tuple(
+        name for name, x in equations.items() if _key(*map(written_out, x.sides)) == wanted
+    )
+
+
 @lru_cache(maxsize=2**11)
 def _key(lhs: Expr, rhs: Expr) -> object:
     return scaled_key(difference(fold(lhs), fold(rhs)))
@@ -233,8 +248,8 @@ def _conditioned(claim: Identity) -> tuple[Proof | None, Identity]:
     if holds_on_samples(*claim.sides, ""):
         return None, claim
     proof = prove(claim)
-    if proof:
-        return None, claim
+    if proof:  # under a condition if a paper means it so
+        return None, replace(claim, condition=proof.identity.condition)
     return (None, replace(claim, condition=proof.holds_if)) if proof.holds_if else (proof, claim)
 
 
@@ -253,6 +268,7 @@ def _allowed(using: Any, claim: Identity, words: Vocabulary) -> list[Identity]:
             continue
         own = isinstance(one, str) and "=" in one and one != "Jr = 0"
         found = [_claim(one, None, None, words)] if own else equations_named(one)
+        found = [with_paper_condition(x) for x in found]
         for x in found:
             if (own or x not in book()) and not prove(x):
                 raise InputError(f"using=: {x} is false: it fails {prove(x).reason}. Remove it")

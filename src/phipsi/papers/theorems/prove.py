@@ -244,6 +244,7 @@ def prove(
             f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
+    paper = paper or identity.paper
     if model is None:
         if q is not None or v is not None:
             raise InputError("q= and v= need a model. Write  pp.prove(identity, model, q, v)")
@@ -286,6 +287,14 @@ def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]
     if general:
         return general
     return replace(meant, reason=f"as {paper} means it: {NO_ROTORS}; {meant.reason}")
+
+
+def with_paper_condition(identity: Identity) -> Identity:
+    """The identity with the condition under which it holds as its paper means it, if it has one."""
+    if not identity.paper:
+        return identity
+    proof = prove(identity)
+    return replace(proof.identity if proof else identity)  # of no paper any more
 
 
 # ---- without a model -----------------------------------------------------------------------------

@@ -11,7 +11,14 @@ from phipsi.core.model import ANY_POINTS, Model, PointSet
 from phipsi.core.operators import CATALOGUE, arguments_of, definition, leaves_of
 from phipsi.core.rewrite import Identity, is_about_rows, is_self_matching, unmet
 from phipsi.errors import InputError, PhipsiError
-from phipsi.papers.theorems.prove import ClaimInputs, Proof, prove, prove_for_inputs, stated
+from phipsi.papers.theorems.prove import (
+    ClaimInputs,
+    Proof,
+    prove,
+    prove_for_inputs,
+    stated,
+    with_paper_condition,
+)
 
 _RICCATI = frozenset({name for name, row in CATALOGUE.items() if row.riccati})
 _ROUND_RICCATI = frozenset({"H", "M", "Jr", "E_phi", "phi", "phi_tilde"}) | _RICCATI
@@ -31,7 +38,7 @@ def proved_rules(
     """
     out: list[Identity] = []
     for rule in rules:
-        identity = stated(rule) if isinstance(rule, str) else rule
+        identity = stated(rule) if isinstance(rule, str) else with_paper_condition(rule)
         _check_sides(identity)
         _check_condition(identity, mechanism)
         _check_given(identity, given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -14,7 +14,7 @@ from phipsi import contact
 from phipsi.algorithms import chart_of
 from phipsi.core.arrays import Shape, evaluate
 from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
-from phipsi.core.model import Model, as_list, flattened, mechanism_of, supports, whole_number
+from phipsi.core.model import Model, as_list, mechanism_of, supports, whole_number
 from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.compiled.compiled_step import CompiledStep
@@ -28,6 +28,7 @@ from phipsi.simulation.compiled.simulator_results import (
 )
 from phipsi.simulation.compiled.simulator_state import SimulatorState, check_state
 from phipsi.simulation.diagram.connect_laws import block_diagram
+from phipsi.simulation.forces.stored_properties import acting_laws, not_acting
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.integrators.tableaux import METHODS, SIMULATED
@@ -65,7 +66,8 @@ class Simulator:
         A tree, or a `System`, whose constraint drift is removed by projection after every step.
     laws : optional
         Controllers and forces: laws of `pp.law`, elements of `phipsi.forces`, and controllers
-        ``(t, q, v) -> tau`` in traceable arithmetic; one of them or several.
+        ``(t, q, v) -> tau`` in traceable arithmetic; one of them or several. Only these act: pass
+        ``pp.forces.from_model(model)`` for the joint limits, damping and friction of a robot file.
     dt : float, optional
         Time step, s.
     integrator : str, optional
@@ -119,7 +121,7 @@ class Simulator:
     def __init__(
         self,
         mechanism: Model,
-        laws: Any = (),
+        laws: Any = None,
         dt: float = 1e-3,
         *,
         integrator: str = "rk4",
@@ -141,11 +143,10 @@ class Simulator:
         self.integrator = integrator
         self.smoothing = _checked_smoothing(smoothing, whole)
         self.reproducible = true_or_false("reproducible", reproducible)
-        several = isinstance(laws, Iterable) and not isinstance(laws, BlockDiagram)
-        self.laws: Any = flattened(laws) if several else laws
+        self.laws: Any = acting_laws(whole, laws, integrator)
         own = tuple(as_list("per_trajectory", per_trajectory, "['M']"))
-        made: Any = laws
-        if not isinstance(laws, BlockDiagram):
+        made: Any = self.laws
+        if not isinstance(made, BlockDiagram):
             made = block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
@@ -158,7 +159,8 @@ class Simulator:
         }
 
     def __repr__(self) -> str:
-        return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
+        more = not_acting(self.model, self.laws)
+        return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}{more}>"
 
     def as_reproducible(self) -> Simulator:
         """The same simulator with bitwise identical results on every processor.

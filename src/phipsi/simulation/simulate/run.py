@@ -12,6 +12,7 @@ from phipsi.core.model import Model, supports, tree_of
 from phipsi.errors import true_or_false
 from phipsi.simulation import modes
 from phipsi.simulation.forces.force import Force
+from phipsi.simulation.forces.stored_properties import forces_or_none
 from phipsi.simulation.runs.checks import checked_word
 from phipsi.simulation.simulate.equations import Controller, controller_of
 from phipsi.simulation.simulate.events import Change, Event
@@ -38,7 +39,7 @@ def simulate(
     atol: float | None = None,
     output_times: ArrayLike | None = None,
     events: Event | Sequence[Event] = (),
-    forces: Force | Sequence[Force] = (),
+    forces: Force | Sequence[Force] | None = None,
     prescribed: Mapping[str, Any] | None = None,
     quadratures: Mapping[str, Quadrature] | None = None,
     work: bool = False,
@@ -91,8 +92,9 @@ def simulate(
     events : Event or sequence of Event, optional
         Zero crossings to locate, record and act upon.
     forces : Force or sequence of Force, optional
-        Elements of `phipsi.forces`. Only these act: damping, friction and limits of the model are
-        added by `forces.from_model(model)`.
+        Elements of `phipsi.forces`. Only these act: damping, friction and limits of the model or
+        its file are stored, and act with ``forces=pp.forces.from_model(model)``. Default: none,
+        with a warning if a robot file has them; ``forces=[]`` does not warn.
     prescribed : mapping of str to float or callable, optional
         ``{joint: acceleration}`` for joints with prescribed motion: numbers, or functions of
         (t, q, v). The torques and forces that they need are recorded in `tau`.
@@ -147,6 +149,9 @@ def simulate(
     (2,)
     """
     work = true_or_false("work", work)
+    if isinstance(model, Model):
+        forces = forces_or_none(model, forces, integrator)
+    forces = () if forces is None else forces
     own = dict(dt=dt, rtol=rtol, atol=atol, stabilization=stabilization)
     own |= dict(constraint_tolerance=constraint_tolerance, baumgarte_rate=baumgarte_rate)
     if checked_word(integrator) == "time_stepping" and isinstance(model, Model):
