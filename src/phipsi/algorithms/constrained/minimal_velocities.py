@@ -161,9 +161,10 @@ def basis(
     batch = np.broadcast_shapes(at_q.shape[:-1], at_v.shape[:-1])
     flat, rates = flat_batch(at_q, batch), flat_batch(at_v, batch)
     found, chosen = _basis(model, flat, rates, independent)
-    shaped = (x.reshape(*batch, *x.shape[1:]) for x in found)
+    matrix, offset, rate, drift = (x.reshape(*batch, *x.shape[1:]) for x in found)
     names = entry_names(tree, tree.v_slices)
-    return VelocityBasis(*shaped, tuple(map(int, chosen)), tuple(names[i] for i in chosen))
+    places = tuple(map(int, chosen))
+    return VelocityBasis(matrix, offset, rate, drift, places, tuple(names[i] for i in places))
 
 
 @supports(loops=True, flexible=True, rotors=True)
@@ -238,8 +239,8 @@ def _basis(
     if not isinstance(system, System) or not system.n_rows:
         every = np.arange(nv)
         _check_count(system.model, independent, every)
-        N = np.broadcast_to(np.eye(nv), (n, nv, nv)).copy()
-        return (N, np.zeros((n, nv)), np.zeros((n, nv, nv)), np.zeros((n, nv))), every
+        whole = np.broadcast_to(np.eye(nv), (n, nv, nv)).copy()
+        return (whole, np.zeros((n, nv)), np.zeros((n, nv, nv)), np.zeros((n, nv))), every
     at = ConstraintMetric(system.rows, q)
     if not n:
         empty = np.zeros((0, nv))
@@ -286,24 +287,23 @@ def _motions(
     """N (n, nv, chosen), as `ConstraintMetric.motions` for a whole batch."""
     if len(chosen) != len(best):
         _check_count(model, independent, best)
-    size = np.linalg.norm(at.back, axis=-1)
-    rows = at.back / size[..., None] @ at.free
+    size: Array = np.linalg.norm(at.back, axis=-1)
+    rows: Array = at.back / size[..., None] @ at.free
     Q, R = np.linalg.qr(np.swapaxes(rows[:, chosen], -1, -2))
     smallest = np.linalg.svd(R, compute_uv=False).min(axis=-1, initial=np.inf)
     if (smallest <= _DETERMINED).any():
         worst = int(smallest.argmin())
         names = entry_names(model, model.v_slices)
-        there = [names[i] for i in at.independent_rates(element=worst)]
+        there = [names[int(i)] for i in at.independent_rates(element=worst)]
         raise InputError(
-            f"the velocities of {[names[i] for i in chosen]} do not determine those of the other "
-            f"joints at configuration {worst} of the batch. These do there: {there}\n"
+            f"the velocities of {[names[int(i)] for i in chosen]} do not determine those of the "
+            f"other joints at configuration {worst} of the batch. These do there: {there}\n"
             f"    independent={there!r}"
         )
-    across = np.swapaxes(np.linalg.solve(R, np.swapaxes(Q, -1, -2) @ np.swapaxes(rows, -1, -2)),
-                         -1, -2)  # fmt: skip
-    N = size[..., None] * across / size[:, None, chosen]
-    N[:, chosen] = np.eye(len(chosen))
-    return N
+    back: Array = np.linalg.solve(R, np.swapaxes(Q, -1, -2) @ np.swapaxes(rows, -1, -2))
+    out = size[..., None] * np.swapaxes(back, -1, -2) / size[:, None, chosen]
+    out[:, chosen] = np.eye(len(chosen))
+    return out
 
 
 def _check_count(model: Model, independent: Sequence[str] | None, best: Array) -> None:

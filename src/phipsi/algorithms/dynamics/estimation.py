@@ -522,13 +522,18 @@ def conditioning(model: Model, q: ArrayLike) -> Conditioning:
     hinge = np.full(inertia.shape[:-2], np.nan)
     for k, s in enumerate(tree.v_slices):
         if s.stop > s.start:
-            lower = np.linalg.cholesky(whole[..., s, s])
-            half = np.linalg.solve(lower, left[..., s, s])
-            ratio = np.linalg.solve(lower, half.swapaxes(-1, -2))
-            hinge[..., k] = np.linalg.eigvalsh((ratio + ratio.swapaxes(-1, -2)) / 2)[..., 0]
+            hinge[..., k] = _smallest_ratio(left[..., s, s], whole[..., s, s])
     worst = np.nanmin(hinge, axis=-1) if tree.nv else np.ones(hinge.shape[:-1])
     digits = -np.log10(np.maximum(worst, np.finfo(float).tiny))
     return Conditioning(np.linalg.eigvalsh(scaled)[..., 0], hinge, digits)
+
+
+def _smallest_ratio(part: Array, whole: Array) -> Array:
+    """The smallest eigenvalue of whole⁻¹ part, both symmetric."""
+    lower: Array = np.linalg.cholesky(whole)
+    half: Array = np.linalg.solve(lower, part)
+    ratio: Array = np.linalg.solve(lower, np.swapaxes(half, -1, -2))
+    return np.linalg.eigvalsh((ratio + np.swapaxes(ratio, -1, -2)) / 2)[..., 0]
 
 
 _NORMALISED = D_half.inv @ _WHITEN

@@ -21,7 +21,7 @@ from phipsi.core.compiler import compile
 from phipsi.core.expressions import Expr
 from phipsi.core.model import Model, PointSet, Refusal, point_set, supports, tree_of
 from phipsi.core.operators import B, H, J, f0, mass_matrix, phi, v
-from phipsi.errors import InputError, SingularMatrixError
+from phipsi.errors import InputError, SingularMatrixError, is_real
 from phipsi.package_state import only_public
 from phipsi.user_operators import operator
 
@@ -233,7 +233,7 @@ def least_squares_velocities(
             f"velocity has shape {wanted.shape}, and its last axes must be ({count}, 6): a row "
             "[angular; linear] for each point"
         )
-    if not (isinstance(damping, (int, float)) and 0 <= damping < np.inf):
+    if not (is_real(damping) and 0 <= damping < np.inf):
         raise InputError(f"damping={damping!r} must be a finite number of at least 0")
     metric = _point_metric(weights, count)
     move = compile(B, tree, mode="dense", points=points)(at)

@@ -90,12 +90,12 @@ def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Matrix
     out: list[tuple[Number, Expr]] = []
     for c, factors in terms:
         moving = _moving(factors)
-        split = _composite(factors, *moving) if len(moving) == 2 else None
+        split = _composite(factors, moving[0], moving[1]) if len(moving) == 2 else None
         if split is None:
             out.append((c, product(factors)))
             continue
         splits.append(split)
-        out.extend(_split_terms(c, factors, *moving, split))
+        out.extend(_split_terms(c, factors, moving[0], moving[1], split))
     return total_of(out), splits
 
 
