@@ -21,15 +21,15 @@ _SEEN = "phi M phi* H* mass_matrix^-1 H phi M phi*"
 
 # fmt: off
 FILTERS: list[Identity] = [
-    t("Kalman predictor",             "psi K",                        "phi K (I - H psi K)",                "derived", note="zhat = psi K y, driven by the innovations"),
-    t("Kalman predictor error",       "phi - psi K H phi",            "psi",                                "derived", note="z - zhat = psi w - psi K e"),
+    t("Kalman predictor",             "(I - E_phi) psi K",            "K (I - H psi K)",                    "derived", note="zhat = E_phi zhat + K eps, with zhat = psi K y"),
+    t("Kalman predictor error",       "(psi M phi* H* - psi K Jr) (I - H psi K)*", "P psi* H*",             "derived", note="E((z - zhat) eps*): no correlation with innovations outboard"),
     t("Kalman predictor covariance",  "psi (M + K Jr K*) psi*",       "P + psi~ P + P psi~*",               "derived", note="of z - zhat"),
     t("Kalman predictor covariance, blocks", "bd(psi (M + K Jr K*) psi*)", "P",                             "derived"),
     t("Kalman whitening filter",      "(I - H psi K) mass_matrix (I - H psi K)*", "D",                      "derived", note="innovations are independent from joint to joint"),
     t("Kalman colouring filter",      "(I + H phi K) D (I + H phi K)*", "mass_matrix",                      "derived", note="innovations representation"),
     t("Bryson-Frazier smoother",      f"{_S} H* mass_matrix^-1",      "psi K + P psi* H* D^-1 (I - H psi K)", "derived; MM sec. I"),
     t("Bryson-Frazier smoother, costate", "phi* H* mass_matrix^-1",   "psi* H* D^-1 (I - H psi K)",         "derived"),
-    t("smoother keeps the outputs",   f"H {_S} H* mass_matrix^-1",    "I",                                  "derived", NO_ROTORS, note="H E[z | y] = y"),
+    t("smoother keeps the outputs",   "H (psi K + P psi* H* D^-1 (I - H psi K))", "I",                      "derived", NO_ROTORS, note="H E[z | y] = y"),
     used("smoothed covariance", "smoother covariance"),
     used("covariance of smoothed forces", "smoother covariance, explained part"),
     used("blocks of Ω", "smoother information"),
@@ -38,7 +38,7 @@ FILTERS: list[Identity] = [
     t("smoother covariance of inputs", "bd(M - M phi* H* mass_matrix^-1 H phi M)", "M - M Upsilon M",       "derived", note="of w - E[w | y]"),
     t("two-point problem, forces",    f"(I - E_phi) {_S} H* mass_matrix^-1", "M phi* H* mass_matrix^-1",    "derived", note="z = E_phi z + M lambda, nothing outboard of the tips"),
     t("two-point problem, costates",  "(I - E_phi*) phi* H* mass_matrix^-1", "H* mass_matrix^-1",           "derived", note="lambda = E_phi* lambda + H* vdot, zero at the base"),
-    t("two-point problem, outputs",   f"H {_S} H* mass_matrix^-1 + Jr mass_matrix^-1", "I",                "derived", note="H z + Jr vdot = y"),
+    t("two-point problem, outputs",   "H (psi K + P psi* H* D^-1 (I - H psi K)) + Jr (I - H psi K)* D^-1 (I - H psi K)", "I",                "derived", note="H z + Jr vdot = y"),
     t("sweep solution of the two-point problem", f"{_S} H* mass_matrix^-1 - psi K", "P phi* H* mass_matrix^-1", "derived; MM sec. VII", note="z = zhat + P lambda: a Kalman filter, then a smoother"),
     t("combination of two estimates", "P (P + R)^-1 R",               "P - P (P + R)^-1 P",                 "derived", note="(P^-1 + R^-1)^-1, for any two covariances"),
 ]
