@@ -89,6 +89,7 @@ _TABLE = {
     ("Loops", "closed-chains.md"): {
         "algorithms.constrained.system": "System",
         "algorithms.constrained.minimal_velocities": ".",
+        "embedding.embedded_system": "EmbeddedSystem embed_constraints",
         "constraints": ".",
         "algorithms.dynamics.constraint_forces": (
             "constraint_forces constraint_impulse delassus_matrix"

@@ -69,6 +69,7 @@ from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.model import Model
 from phipsi.core.model.pose import Pose
 from phipsi.core.rewrite.identity import Identity
+from phipsi.embedding.embedded_system import EmbeddedSystem, embed_constraints
 from phipsi.files import conventions
 from phipsi.files.load import load
 from phipsi.files.urdf.write_urdf import save_urdf
@@ -104,6 +105,7 @@ from phipsi.user_operators import custom
 __version__: str
 __all__ = [
     "Contacts",
+    "EmbeddedSystem",
     "Episodes",
     "Event",
     "FlexibleInertia",
@@ -140,6 +142,7 @@ __all__ = [
     "diff",
     "distances",
     "elastic_energy",
+    "embed_constraints",
     "equilibrium",
     "errors",
     "estimation",

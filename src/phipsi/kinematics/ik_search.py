@@ -362,7 +362,7 @@ class LevenbergMarquardt:
         m, rest, towards, moving = self.m, self.given.rest, self.towards, self.given.moving
         assert rest is not None
         for group, i, j in self.sizes.groups:
-            if group.rotation is None:
+            if group.is_flat:
                 self._straight(group.nq, i, j, at.q, rest)
                 continue
             q, goal = ([x[i + k] for k in range(group.nq)] for x in (at.q, rest))

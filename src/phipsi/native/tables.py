@@ -52,10 +52,10 @@ class JointCode:
 
     `params` holds the numbers that are known when the code is written; None stands for a number
     from the model's table. `rows` are those of the body beyond six, `parent_rows` those of its
-    parent; `modes` and `port_modes` say how many of them are modes. `placed` is false if the joint
-    is known to sit in the frame it is given in: on the port itself. `first` is true if no other
-    child of its parent is known to have added to a sum before. Joints with the same `key` share
-    their code.
+    parent; `modes` and `port_modes` say how many of them are modes, `port_places` how many
+    coordinates the latter have. `placed` is false if the joint is known to sit in the frame it is
+    given in: on the port itself. `first` is true if no other child of its parent is known to have
+    added to a sum before. Joints with the same `key` share their code.
     """
 
     key: tuple[str, tuple[int | None, ...]]
@@ -65,6 +65,7 @@ class JointCode:
     params: tuple[int | None, ...]
     modes: int = 0
     port_modes: int = 0
+    port_places: int = 0
     rows: int = 0
     parent_rows: int = 0
     placed: bool = True
@@ -173,7 +174,7 @@ def _code(model: Model, k: int, joint: Joint, six_rows: bool) -> JointCode:
         known += _ALIGNED[kind] if i == joint.aligned else _along_frame(joint, kind, values)
     if isinstance(joint, FlexibleHinge) and _above(joint) is not None:
         known[joint.own_start + 1 : joint.own_start + 3] = 0, 0  # along x
-    more: tuple[int, int, int, int, bool, bool] = (0, 0, 0, 0, True, False)
+    more: tuple[int, int, int, int, int, bool, bool] = (0, 0, 0, 0, 0, True, False)
     formulas = joint.formulas
     if isinstance(joint, FlexibleHinge):
         turn, arm = _placement(model, k, _turn(joint), _turn_above(model, k))
@@ -181,7 +182,7 @@ def _code(model: Model, k: int, joint: Joint, six_rows: bool) -> JointCode:
         above = model.parent[k]
         first = six_rows if above < 0 else model.tree.children[above][-1] == k
         rows = joint.rows, joint.parent_rows
-        more = joint.modes, joint.port_modes, *rows, placed, first
+        more = joint.modes, joint.port_modes, joint.port_places, *rows, placed, first
         formulas += ("" if placed else ", in place") + (", first" if first else "")
     key = formulas, tuple(known)
     return JointCode(key, joint, joint.nq, joint.nv, tuple(known), *more)

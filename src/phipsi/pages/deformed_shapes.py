@@ -141,4 +141,4 @@ def drawn_shape(inertia: FlexibleInertia) -> FlexibleShape | None:
 
 
 def _flexible(model: Model) -> list[tuple[int, FlexibleInertia]]:
-    return [(k, x) for k, x in enumerate(model.flexible) if x is not None]
+    return [(k, x) for k, x in enumerate(model.flexible) if isinstance(x, FlexibleInertia)]

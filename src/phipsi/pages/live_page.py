@@ -31,7 +31,7 @@ from phipsi.contact import IMPULSES
 from phipsi.core.arrays import Node, Tracer, as_node, in_order, law_operations as ops
 from phipsi.core.backends import STATUS_WORDS
 from phipsi.core.compiler import compile
-from phipsi.core.model import Model, entry_names, mechanism_of, supports
+from phipsi.core.model import Model, entry_names, mechanism_of, reject_compound, supports
 from phipsi.core.operators import D, G, Jr, P, V, pose
 from phipsi.errors import InputError, PhipsiError, counted, true_or_false
 from phipsi.laws import BlockDiagram, Law, law
@@ -157,6 +157,8 @@ def live_page(
     """
     target = checked_page(path)
     given = isinstance(simulator, Simulator)
+    mechanism: Any = simulator.model if given else simulator
+    reject_compound(getattr(getattr(mechanism, "description", None), "bodies", ()), "live_page")
     moves = given if play is None else true_or_false("play", play, "True, False or None")
     whole = simulator if given else simulator_of(simulator)
     parts = live_parts(whole, q, v, parameters, play=moves, meshes=meshes)

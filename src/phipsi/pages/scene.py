@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms import gravity_forces, motions, search
 from phipsi.attached import Plane
-from phipsi.core.model import WORLD, Closure, Model, joints, supports
+from phipsi.core.model import WORLD, Closure, FlexibleInertia, Model, joints, supports
 from phipsi.core.spatial import ARRAYS, matrix_to_quat
 from phipsi.errors import InputError, PhipsiError, shown, true_or_false
 from phipsi.pages.deformed_shapes import (
@@ -326,7 +326,7 @@ def _bent(model: Model, q: Array) -> list[Array]:
         return out
     weight, fallen = gravity_forces(model, q), q.copy()
     for k, inertia in enumerate(model.flexible):
-        if inertia is None:
+        if not isinstance(inertia, FlexibleInertia):
             continue
         at, far = modal_slice(model, k), modal_reach(model, k)
         pull = weight[model.v_slices[k]][-model.modes[k] :]

@@ -85,10 +85,13 @@ class Chart:
             for group, i, j in joint.parts(q.start, v.start):
                 ends = i + group.nq, j + group.nv
                 turn = group.rotation
-                if turn is None:
+                if group.is_flat:
                     flat.append((range(i, ends[0]), range(j, ends[1])))
                     continue
                 self.parts.append((group, i, j))
+                if turn is None:  # free rates of loops: as far from a base as rotations are
+                    self._turns.append(slice(j, ends[1]))
+                    continue
                 self._turns.append(slice(j, j + turn.rates))
                 shifts.append((range(i + turn.size, ends[0]), range(j + turn.rates, ends[1])))
                 if turn.size == 4:

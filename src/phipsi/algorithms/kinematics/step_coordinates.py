@@ -136,7 +136,7 @@ class StepCoordinates:
             parts = [(flat(joint.nq), q, v)] if i in self._direct else list(joint.parts(q, v))
             for group, at, of in parts:
                 last, a, b = out[-1] if out else (None, 0, 0)
-                joins = last is not None and last.rotation is None and group.rotation is None
+                joins = last is not None and last.is_flat and group.is_flat
                 if last is not None and joins and (a + last.nq, b + last.nv) == (at, of):
                     out[-1] = flat(last.nq + group.nq), a, b
                 elif group.nq:

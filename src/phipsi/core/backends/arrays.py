@@ -340,9 +340,9 @@ class ArrayArithmetic:
     def parent_modes(self, name: str) -> list[Any]:
         """The modal coordinates or rates of the parent."""
         slices = self.model.q_slices if name == "q" else self.model.v_slices
-        parent = self.model.parent[self.k]
-        end = slices[parent].stop
-        return self._numbers(self.inputs[name][..., end - self.model.modes[parent] : end])
+        end = slices[self.model.parent[self.k]].stop
+        count = self.joint.port_places if name == "q" else self.joint.port_modes
+        return self._numbers(self.inputs[name][..., end - count : end])
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Made again: places change."""

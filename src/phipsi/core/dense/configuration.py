@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from phipsi.core.backends import body_slices
 from phipsi.core.expressions import ONE
-from phipsi.core.model import Model, PointSet, Port, ScalarOps
+from phipsi.core.model import (
+    CompoundBody,
+    Model,
+    PointSet,
+    Port,
+    ScalarOps,
+    compound_port_of,
+)
 from phipsi.core.operators import ConstantBlocks
 from phipsi.core.spatial import ARRAYS, phi as rigid, skew
 from phipsi.errors import InputError
@@ -70,7 +77,14 @@ class Configuration:
         self.offset[k] = mount.translation + mount.rotation @ p
         parent = model.parent[k]
         self.from_port.append((self.rotation[k].copy(), self.offset[k].copy()))
-        if parent >= 0 and model.modes[parent]:
+        compound = compound_port_of(joint)
+        if compound is not None:
+            F = compound.dense_motion(self, k)
+            turn, arm = F[:3, :3], F[:3, 3:] @ F[:3, :3].T
+            origin = self.array([arm[2, 1], arm[0, 2], arm[1, 0]])
+            self.offset[k] = origin + turn @ self.offset[k]
+            self.rotation[k] = turn @ self.rotation[k]
+        elif parent >= 0 and model.modes[parent]:
             port, eta = self._port(k), self.modes(parent)
             turn = self.port_turn(k)
             bent = along_modes(port.second_order, eta) @ eta / 2
@@ -87,7 +101,9 @@ class Configuration:
     def modes(self, k: int) -> Array:
         """The modal coordinates of body k."""
         end = self.model.q_slices[k].stop
-        return self.argument("q")[end - self.model.modes[k] : end]
+        body = self.model.flexible[k]
+        count = body.places if isinstance(body, CompoundBody) else self.model.modes[k]
+        return self.argument("q")[end - count : end]
 
     def _port(self, k: int) -> Port:
         hinge: Any = self.model.joints[k]
@@ -104,6 +120,9 @@ class Configuration:
 
         ω~ = Ṙ R* with Ṙ = (I − g~)⁻¹ ġ~ (I + R).
         """
+        compound = compound_port_of(self.model.joints[k])
+        if compound is not None:
+            return compound.dense_motion(self, k)[6:].T
         port, eta = self._port(k), self.modes(self.model.parent[k])
         turn = self.port_turn(k)
         R, less = turn @ port.rotation.T, np.eye(3) - skew(port.rotation_modes @ eta / 2)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.dense.configuration import Configuration, along_modes
-from phipsi.core.model import rate_rows_of
+from phipsi.core.model import CompoundBody, compound_of, compound_port_of, rate_rows_of
 from phipsi.core.spatial import crm, crq, phi as rigid, skew
 
 Array = NDArray[Any]
@@ -30,21 +30,31 @@ T = TypeVar("T")
 
 def inertia(c: Configuration, k: int, change: Array | None = None) -> Array:
     """M(k) at its modal coordinates, or at others beside them."""
-    body = c.model.flexible[k]
-    if body is None and c.model.more_rows[k]:
-        return rate_rows_of(c.model.joints[k]).dense_inertia(c, k)
+    body: Any = c.model.flexible[k]
+    if has_own_formulas(c, k):
+        return own_formulas(c, k).dense_inertia(c, k)
     if body is None:
         return c.model.inertia_matrices[k]
     eta = c.modes(k) if change is None else c.modes(k) + change
     return body.inertia_at(eta)
 
 
+def has_own_formulas(c: Configuration, k: int) -> bool:
+    """Whether the rows of a body beyond six have formulas of their own: rates, or loops."""
+    return bool(c.model.more_rows[k]) and own_formulas(c, k) is not None
+
+
+def own_formulas(c: Configuration, k: int) -> Any:
+    """The object that has them, or None."""
+    joint = c.model.joints[k]
+    return rate_rows_of(joint) or compound_of(joint)
+
+
 def slopes(c: Configuration, k: int) -> list[Array]:
     """∂M/∂η_i, or by the rates that have rows."""
     units = np.eye(c.model.more_rows[k])
-    if c.model.flexible[k] is None:
-        rows = rate_rows_of(c.model.joints[k])
-        return [rows.dense_inertia(c, k, [u]) for u in units]
+    if has_own_formulas(c, k):
+        return [own_formulas(c, k).dense_inertia(c, k, [u]) for u in units]
     return [(inertia(c, k, u) - inertia(c, k, -u)) / 2 for u in units]
 
 
@@ -60,7 +70,7 @@ def gyroscopic(c: Configuration, V: Array) -> Array:
         for i, slope in enumerate(slopes(c, k)):
             force = force + slope @ x * rate[i]
             force[6 + i] -= x @ slope @ x / 2
-        if body is not None:
+        if body is not None and not isinstance(body, CompoundBody):
             force[6:] += body.stiffness @ c.modes(k) + body.damping @ rate
         out[at, 0] = force
     return out
@@ -100,6 +110,9 @@ def bias(c: Configuration, V: Array, own: Array, change: Array) -> Array:
 def _port_bias(c: Configuration, k: int, rate: Array) -> Array:
     """Π̇ η̇: by differences of Π_v and Ψ_v, which are linear, and of the Cayley map."""
     hinge: Any = c.model.joints[k]
+    compound = compound_port_of(hinge)
+    if compound is not None:
+        return compound.dense_bias(c, k, rate)
     port, eta = hinge.port, c.modes(c.model.parent[k])
     g, g_rate = port.rotation_modes @ eta / 2, port.rotation_modes @ rate / 2
     moving = c.port_motion(k) @ rate
@@ -123,7 +136,8 @@ def coordinates(c: Configuration) -> Array:
     """η, zero for joints."""
     out = c.zeros(c.model.nv, 1)
     for k, s in enumerate(c.model.v_slices):
-        out[s.stop - c.model.modes[k] : s.stop, 0] = c.modes(k)
+        if not isinstance(c.model.flexible[k], CompoundBody):
+            out[s.stop - c.model.modes[k] : s.stop, 0] = c.modes(k)
     return out
 
 
@@ -142,8 +156,8 @@ def _modal_rows(c: Configuration, k: int, directions: tuple[Array, ...]) -> list
 
 def _inertia_along(c: Configuration, k: int, along: list[Array]) -> Array:
     size = 6 + c.model.more_rows[k]
-    if c.model.more_rows[k] and c.model.flexible[k] is None:
-        return rate_rows_of(c.model.joints[k]).dense_inertia(c, k, along)
+    if has_own_formulas(c, k):
+        return own_formulas(c, k).dense_inertia(c, k, along)
     if not c.model.modes[k] or len(along) > 2:
         return c.zeros(size, size)
     if len(along) == 1:
@@ -176,11 +190,19 @@ def step_variation(c: Configuration, *directions: Array) -> Array:
         p = c.model.parent[k]
         out = c.zeros(6 + c.model.more_rows[p], 6 + c.model.more_rows[k])
         if c.model.modes[p]:
-            moved = _MovedPort(c, k, _modal_rows(c, p, directions)).whole()
+            moved = _moved_port(c, k, _modal_rows(c, p, directions))
             out[:, :6] = moved @ rigid(*c.from_port[k])
         return out
 
     return c.to_parents(block)
+
+
+def _moved_port(c: Configuration, k: int, along: list[Array]) -> Array:
+    """[X_c; Π*] of the port of body k along rates."""
+    compound = compound_port_of(c.model.joints[k])
+    return (
+        _MovedPort(c, k, along).whole() if compound is None else compound.dense_motion(c, k, along)
+    )
 
 
 class _MovedPort:

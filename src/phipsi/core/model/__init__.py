@@ -45,6 +45,7 @@ __getattr__ = offer_within(
             "closure_residual closure_row closure_row_along closure_row_rate relative_twist"
         ),
         "closures": "ANGULAR LINEAR NO_CLOSURES Closure ClosureSet closure_set",
+        "compound_body": "CompoundBody CompoundPort compound_of compound_port_of reject_compound",
         "deflections": "bent_too_far",
         "dual": "Dual DualOps hinge_axes_along rate_of value_of",
         "edit": "with_armature",

@@ -69,6 +69,13 @@ from phipsi.core.model.closures import (
     ClosureSet as ClosureSet,
     closure_set as closure_set,
 )
+from phipsi.core.model.compound_body import (
+    CompoundBody as CompoundBody,
+    CompoundPort as CompoundPort,
+    compound_of as compound_of,
+    compound_port_of as compound_port_of,
+    reject_compound as reject_compound,
+)
 from phipsi.core.model.deflections import bent_too_far as bent_too_far
 from phipsi.core.model.dual import (
     Dual as Dual,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.attachments import NO_ATTACHMENTS, Attachment, Attachments, Kind
+from phipsi.core.model.compound_body import CompoundBody
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
@@ -51,7 +52,7 @@ class Body:
     damping: Numbers
     limits: Limits
     port: str | None = None
-    flexible: FlexibleInertia | None = None
+    flexible: FlexibleInertia | CompoundBody | None = None
 
 
 @final
@@ -100,7 +101,7 @@ def make_body(
     parent: str,
     joint: Joint,
     placement: Pose = NO_PLACEMENT,
-    inertia: SpatialInertia | FlexibleInertia = NO_INERTIA,
+    inertia: SpatialInertia | FlexibleInertia | CompoundBody = NO_INERTIA,
     joint_name: str | None = None,
     armature: ArrayLike = 0.0,
     damping: ArrayLike = 0.0,
@@ -120,8 +121,8 @@ def make_body(
         )
     check_type(who, "joint", joint, Joint, "Revolute(axis=(0, 0, 1))")
     check_type(who, "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
-    flexible = inertia if isinstance(inertia, FlexibleInertia) else None
-    inertia = inertia.rigid if isinstance(inertia, FlexibleInertia) else inertia
+    flexible = inertia if isinstance(inertia, FlexibleInertia | CompoundBody) else None
+    inertia = inertia.rigid if isinstance(inertia, FlexibleInertia | CompoundBody) else inertia
     check_type(who, "inertia", inertia, SpatialInertia, "SpatialInertia(mass=1.0)")
     if port is not None:
         check_type(who, "port", port, str, '"tip"')

@@ -21,6 +21,7 @@ from phipsi.core.model.body import (
     make_body,
     make_frame,
 )
+from phipsi.core.model.compound_body import CompoundBody
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
@@ -107,7 +108,7 @@ class ModelBuilder(AttachedDataBuilder):
         joint: Joint = _DEFAULT_JOINT,
         port: str | None = None,
         placement: Pose = NO_PLACEMENT,
-        inertia: SpatialInertia | FlexibleInertia = NO_INERTIA,
+        inertia: SpatialInertia | FlexibleInertia | CompoundBody = NO_INERTIA,
         joint_name: str | None = None,
         armature: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.core.model.compound_body import CompoundBody
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.model import Model
 
@@ -30,6 +31,11 @@ def bent_too_far(
     worst: tuple[float, int] = (0.0, -1)
     for k in range(model.n_bodies) if bodies is None else bodies:
         body = model.flexible[k]
+        if isinstance(body, CompoundBody):
+            why = body.trouble(q[model.q_slices[k]][-body.places :])
+            if why:
+                return why
+            continue
         if body is None:
             continue
         eta = np.real(q[model.q_slices[k]][-body.modes :])

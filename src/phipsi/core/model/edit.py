@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.core.model.argument_checks import as_floats
 from phipsi.core.model.attachments import NO_ATTACHMENTS, Attachment, Mount, Removal
 from phipsi.core.model.body import Body, Description, LimitsArgument, make_body
+from phipsi.core.model.compound_body import CompoundBody, reject_compound
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
@@ -152,6 +153,7 @@ def with_armature(description: Description, armature: Sequence[FloatArray]) -> D
 
 def reject_flexible(description: Description, function: str) -> None:
     """Raise a ModelError if a body is flexible: ten numbers do not describe its inertia."""
+    reject_compound(description.bodies, function)
     for body in description.bodies:
         if body.flexible is not None:
             raise ModelError(
@@ -205,13 +207,14 @@ def _reweighed(body: str, x: Attachment) -> Attachment:
 
 def with_rigid_bodies(description: Description) -> Description:
     """Return the description without modes; what is on ports is where these are at η = 0."""
+    reject_compound(description.bodies, "with_rigid_bodies")
     bodies = {body.name: body for body in description.bodies}
 
     def rigid(body: Body) -> Body:
         above = bodies[body.parent].flexible if body.parent in bodies else None
         placement = body.placement
         if above is not None and body.port:
-            port = above.port(body.port)
+            port: Any = above.port(body.port)
             placement = Pose(port.rotation, port.position) @ placement
         return replace(body, placement=placement, port=None, flexible=None)
 
@@ -223,7 +226,7 @@ def with_stiff_modes(description: Description, h: float) -> Description:
 
     def heavier(body: Body) -> Body:
         x = body.flexible
-        if x is None:
+        if x is None or isinstance(x, CompoundBody):
             return body
         heavy: Any = {"modal_mass": x.modal_mass + h * (x.damping + h * x.stiffness)}
         return replace(body, flexible=FlexibleInertia(**x.as_arguments() | heavy))
@@ -233,6 +236,8 @@ def with_stiff_modes(description: Description, h: float) -> Description:
 
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
     """Return the description with these joints fixed at the given coordinates."""
+    locked = (body for body in description.bodies if body.joint_name in values)
+    reject_compound(locked, "with_locked")
     return replace(
         description,
         bodies=tuple(
@@ -319,6 +324,7 @@ def with_payload(description: Description, body: str, inertia: SpatialInertia) -
     if body == WORLD_NAME:
         return replace(description, world_inertia=description.world_inertia + inertia)
     if any(b.name == body and b.flexible is not None for b in description.bodies):
+        reject_compound((b for b in description.bodies if b.name == body), "with_payload")
         raise ModelError(
             f"body {body!r} is flexible: the effect of a payload depends on the port that carries "
             f"it. Add it as a body, builder.add_body(…, parent={body!r}, port=…, joint=Fixed())."

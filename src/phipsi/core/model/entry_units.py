@@ -13,15 +13,15 @@ def entry_units(model: Model) -> tuple[list[str], list[str]]:
     rates: list[str] = []
     for joint in model.joints:
         for group, i, _ in joint.parts(0, 0):
-            if group.rotation is None:
+            turn = group.rotation
+            if turn is None:
                 names = joint.coordinate_names[i : i + group.nq]
                 kinds = [
                     next((u for n, u in _NAMED.items() if x.startswith(n)), "m") for x in names
                 ]
                 places += kinds
-                rates += kinds
+                rates += [kinds[i] for i in group.own_places]
             else:
-                size = group.rotation.size
-                places += ["rad" if size == 1 else "1"] * size + ["m"] * group.space
-                rates += ["rad"] * group.rotation.rates + ["m"] * group.space
+                places += ["rad" if turn.size == 1 else "1"] * turn.size + ["m"] * group.space
+                rates += ["rad"] * turn.rates + ["m"] * group.space
     return places, [f"{x}/s" for x in rates]

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.core.model.body import Body, Limits
+from phipsi.core.model.compound_body import CompoundBody, CompoundPort
 from phipsi.core.model.flexible_inertia import FlexibleInertia, Port
 from phipsi.core.model.joint import Columns, FloatArray, Joint, Rotation
 from phipsi.core.model.rate_rows import RateRows
 from phipsi.core.model.scalar_linalg import Scalar, ScalarOps, Vector
 from phipsi.core.model.validate import check_port
 from phipsi.core.spatial import LieGroup, flat
+from phipsi.errors import ModelError
 
 _LOWER = ((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))  # rows and columns of a lower half
 _STRAIN = 0.02  # how far, of its length, a mode bends a body in a random configuration
@@ -42,14 +44,17 @@ class FlexibleHinge(Joint):
     """
 
     __slots__ = (
-        "joint", "inertia", "modes", "port", "port_modes", "rate_rows", "rows", "parent_rows",
+        "joint", "inertia", "modes", "places", "port", "port_modes", "port_places", "rate_rows",
+        "rows", "parent_rows",
         "kind", "nq", "nv", "is_additive", "coordinate_names", "param_kinds", "aligned", "_filled",
     )  # fmt: skip
     joint: Joint
-    inertia: FlexibleInertia | None
+    inertia: FlexibleInertia | CompoundBody | None
     modes: int
-    port: Port | None
+    places: int
+    port: Port | CompoundPort | None
     port_modes: int
+    port_places: int
     rate_rows: RateRows | None
     rows: int
     parent_rows: int
@@ -58,15 +63,19 @@ class FlexibleHinge(Joint):
     def __init__(
         self,
         joint: Joint,
-        inertia: FlexibleInertia | None,
-        port: Port | None,
+        inertia: FlexibleInertia | CompoundBody | None,
+        port: Port | CompoundPort | None,
         rate_rows: RateRows | None = None,
         parent_rows: int = 0,
     ) -> None:
+        compound = isinstance(inertia, CompoundBody)
         n = 0 if inertia is None else inertia.modes
-        m = 0 if port is None else port.translation_modes.shape[1]
-        own = [] if inertia is None else packed_inertia(inertia)
-        numbers = (*own, *([] if port is None else packed_port(port)))
+        places = inertia.places if isinstance(inertia, CompoundBody) else n
+        if isinstance(port, CompoundPort):
+            m, port_places = port.modes, port.places
+        else:
+            m = port_places = 0 if port is None else port.translation_modes.shape[1]
+        numbers = (*_own_numbers(inertia), *_port_numbers(port))
         kept = [x for x in numbers if x != 0]
         kinds = tuple(kind for kind, _ in joint.blocks_of_params())
         if rate_rows is not None:
@@ -76,16 +85,18 @@ class FlexibleHinge(Joint):
             joint=joint,
             inertia=inertia,
             modes=n,
+            places=places,
             port=port,
             port_modes=m,
+            port_places=port_places,
             rate_rows=rate_rows,
             rows=n if rate_rows is None else len(rate_rows.rates),
             parent_rows=max(m, parent_rows),
-            kind=joint.kind if not n else f"{joint.kind} with {n} mode{'s' * (n > 1)}",
-            nq=joint.nq + n,
+            kind=_kind(joint, inertia, n),
+            nq=joint.nq + places,
             nv=joint.nv + n,
-            is_additive=joint.is_additive,
-            coordinate_names=(*joint.coordinate_names, *(f"eta{i + 1}" for i in range(n))),
+            is_additive=joint.is_additive and not compound,
+            coordinate_names=(*joint.coordinate_names, *_names(inertia, n)),
             params=(*joint.params, *kept),
             param_kinds=(*kinds, *("number",) * (len(kept) - plain)),
             aligned=None if n else joint.aligned,
@@ -107,8 +118,13 @@ class FlexibleHinge(Joint):
             on += f" on {self.parent_rows} rows"
         if self.rate_rows is not None:
             return f"{self.joint.formulas} with {self.rate_rows.formulas}{on}"
+        if isinstance(self.port, CompoundPort):
+            on += f" {self.port.formulas}"
         filled = int("".join("01"[x] for x in self._filled) or "0", 2)
-        return f"{self.joint.formulas} with {self.modes} modes{on}, {filled:x}"
+        own = f"{self.modes} modes"
+        if isinstance(self.inertia, CompoundBody):
+            own = f"{own} {self.inertia.formulas}"
+        return f"{self.joint.formulas} with {own}{on}, {filled:x}"
 
     def spread(self, params: Vector) -> list[Scalar]:
         """The parameters of the joint, then all numbers of the body and the port, zeros too."""
@@ -129,6 +145,8 @@ class FlexibleHinge(Joint):
     @property
     def port_start(self) -> int:
         """Where the numbers of the port begin in `spread`."""
+        if isinstance(self.inertia, CompoundBody):
+            return self.own_start + len(self.inertia.numbers)
         return self.own_start + packed_size(self.modes)
 
     # ---- the six rigid rows ----------------------------------------------------------------------
@@ -150,41 +168,55 @@ class FlexibleHinge(Joint):
 
     def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
         """Those of the joint, and the rates of the modes."""
-        joint = self.joint
+        joint, body = self.joint, self.inertia
         own = params[: self.own_start], q[: joint.nq], v[: joint.nv]
-        return [*joint.q_rate(*own, ops), *v[joint.nv :]]
+        rates: Sequence[Scalar] = v[joint.nv :]
+        if isinstance(body, CompoundBody):
+            numbers = self.spread(params)[self.own_start : self.port_start]
+            rates = body.q_rate(numbers, q[joint.nq :], rates, ops)
+        return [*joint.q_rate(*own, ops), *rates]
 
     # ---- configurations --------------------------------------------------------------------------
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
-        """The joint on its group, the modes by addition."""
+        """The joint and a compound body on their groups, modes by addition."""
         a, b = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
         i, j = self.joint.nq, self.joint.nv
-        parts = self.joint.integrate(a[..., :i], b[..., :j]), a[..., i:] + b[..., j:]
+        own = self._own_group.integrate(a[..., i:], b[..., j:])
+        parts = self.joint.integrate(a[..., :i], b[..., :j]), own
         return np.concatenate(parts, axis=-1)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """The joint on its group, the modes by subtraction."""
+        """The joint and a compound body on their groups, modes by subtraction."""
         a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
         i = self.joint.nq
-        parts = self.joint.difference(a[..., :i], b[..., :i]), b[..., i:] - a[..., i:]
+        own = self._own_group.difference(a[..., i:], b[..., i:])
+        parts = self.joint.difference(a[..., :i], b[..., :i]), own
         return np.concatenate(parts, axis=-1)
+
+    @property
+    def _own_group(self) -> LieGroup:
+        body = self.inertia
+        return body.group if isinstance(body, CompoundBody) else flat(self.modes)
 
     def neutral(self) -> FloatArray:
         """The neutral coordinates of the joint, and a body that is not deformed."""
-        return np.concatenate([self.joint.neutral(), np.zeros(self.modes)])
+        return np.concatenate([self.joint.neutral(), self._own_group.neutral])
 
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
         """The joint as without modes; ports move by at most 2 % of their distance per mode."""
-        eta = rng.uniform(-1.0, 1.0, (*batch, self.modes))
-        eta *= modal_amplitudes(self.inertia) if self.inertia is not None else 1.0
+        if isinstance(self.inertia, CompoundBody):
+            eta = self.inertia.random(rng, batch)
+        else:
+            eta = rng.uniform(-1.0, 1.0, (*batch, self.modes))
+            eta *= modal_amplitudes(self.inertia) if self.inertia is not None else 1.0
         return np.concatenate([self.joint.random(rng, batch), eta], axis=-1)
 
     def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[LieGroup, int, int]]:
         """The groups of the joint, then the modes."""
         yield from self.joint.parts(q, v)
         if self.modes:
-            yield flat(self.modes), q + self.joint.nq, v + self.joint.nv
+            yield self._own_group, q + self.joint.nq, v + self.joint.nv
 
 
 def rates_of_rows(joint: Joint) -> tuple[int, ...]:
@@ -193,6 +225,30 @@ def rates_of_rows(joint: Joint) -> tuple[int, ...]:
 
 
 # ---- numbers of flexible bodies and ports --------------------------------------------------------
+
+
+def _kind(joint: Joint, inertia: Any, n: int) -> str:
+    if isinstance(inertia, CompoundBody):
+        return f"{joint.kind} with {n} rate{'s' * (n > 1)} of loops"
+    return joint.kind if not n else f"{joint.kind} with {n} mode{'s' * (n > 1)}"
+
+
+def _names(inertia: Any, n: int) -> tuple[str, ...]:
+    if isinstance(inertia, CompoundBody):
+        return inertia.coordinate_names
+    return tuple(f"eta{i + 1}" for i in range(n))
+
+
+def _own_numbers(inertia: FlexibleInertia | CompoundBody | None) -> Sequence[Scalar]:
+    if isinstance(inertia, CompoundBody):
+        return inertia.numbers
+    return [] if inertia is None else packed_inertia(inertia)
+
+
+def _port_numbers(port: Port | CompoundPort | None) -> Sequence[Scalar]:
+    if isinstance(port, CompoundPort):
+        return port.numbers
+    return [] if port is None else packed_port(port)
 
 
 def packed_size(n: int) -> int:
@@ -241,8 +297,10 @@ def packed_port(port: Any, listed: Callable[[Any], list[Scalar]] = _listed) -> l
     return out
 
 
-def modal_amplitudes(x: FlexibleInertia) -> FloatArray:
-    """For every mode, the coordinate at which the body is bent by about 2 %."""
+def modal_amplitudes(x: FlexibleInertia | CompoundBody) -> FloatArray:
+    """For every mode, the coordinate at which the body is bent by about 2 %; 1 for loops."""
+    if isinstance(x, CompoundBody):
+        return np.ones(x.modes)
     out = np.full(x.modes, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         for port in x.ports:
@@ -268,8 +326,8 @@ def hinges_of(
         check_port(body, parent)
         flexible = None if parent is None else parent.flexible
         on = flexible.port(body.port) if flexible is not None and body.port else None
-        if flexible is not None and on is None:
-            on = Port("body frame", translation_modes=np.zeros((3, flexible.modes)))
+        if flexible is not None and on is None:  # "" is the frame that its modes do not move
+            on = _frame_of(flexible)
         own, rows = coupled.get(k), len(coupled[above].rates) if above in coupled else 0
         plain = body.flexible is None and on is None and own is None and not rows
         hinge = FlexibleHinge(body.joint, body.flexible, on, own, rows) if not plain else None
@@ -277,9 +335,18 @@ def hinges_of(
     return tuple(out)
 
 
+def _frame_of(body: FlexibleInertia | CompoundBody) -> Port:
+    if isinstance(body, CompoundBody):
+        raise ModelError(
+            "a body on a body of embedded loops sits on one of its ports, "
+            f"{', '.join(repr(port.name) for port in body.ports)}, or on the body that carries it"
+        )
+    return Port("body frame", translation_modes=np.zeros((3, body.modes)))
+
+
 def hinge_limits(body: Body) -> Limits:
     """The limits of a joint, and none for modes."""
     if body.limits is None or body.flexible is None:
         return body.limits
-    n, (low, high) = body.flexible.modes, body.limits
+    n, (low, high) = getattr(body.flexible, "places", body.flexible.modes), body.limits
     return (*low, *(-np.inf,) * n), (*high, *(np.inf,) * n)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.model.argument_checks import as_numbers, first_not_finite
 from phipsi.core.model.body import Limits, Numbers
+from phipsi.core.model.compound_body import compound_of
 from phipsi.core.model.joint import Joint
 from phipsi.core.model.value import read_only
 from phipsi.core.spatial import ARRAYS
@@ -133,6 +134,12 @@ class Layout:
         """Finite numbers that lead to none: a quaternion without a direction."""
         if np.isfinite(found).all() or not all(np.isfinite(x).all() for x in given):
             return
+        if compound_of(self.joints[i]) is not None:
+            raise InputError(
+                f"the loops of {self._names[i]!r} cannot follow: on the way is a dead point, or a "
+                "place that they do not reach. Move less far, or embed with other joints as the "
+                "independent ones"
+            )
         raise InputError(
             f"the quaternion of joint {self._names[i]!r} is zero and points to no rotation, or "
             "other numbers there are too large. A configuration in which all rotations are the "

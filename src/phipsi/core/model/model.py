@@ -20,6 +20,7 @@ from phipsi.core.model.attachments import Kind
 from phipsi.core.model.body import Body, Description
 from phipsi.core.model.changed_models import ChangedModels
 from phipsi.core.model.closures import NO_CLOSURES, ClosureSet
+from phipsi.core.model.compound_body import CompoundBody
 from phipsi.core.model.flexible_hinge import hinge_limits, hinges_of, rates_of_rows
 from phipsi.core.model.flexible_inertia import FlexibleInertia
 from phipsi.core.model.foreign_attribute_hints import ForeignAttributeHints
@@ -122,7 +123,7 @@ class Model(AttachedData, ChangedModels, ForeignAttributeHints, Value):
     upper: FloatArray
     parent: tuple[int, ...]
     modes: tuple[int, ...]
-    flexible: tuple[FlexibleInertia | None, ...]
+    flexible: tuple[FlexibleInertia | CompoundBody | None, ...]
     is_flexible: bool
     more_rows: tuple[int, ...]
     has_more_rows: bool
@@ -273,7 +274,7 @@ class Model(AttachedData, ChangedModels, ForeignAttributeHints, Value):
         """Where a joint's own coordinates are in q, without those of the modes of its body."""
         k = self.joint_index(joint)
         at = self.q_slices[k]
-        return slice(at.start, at.stop - self.modes[k])
+        return slice(at.start, at.stop - getattr(self.joints[k], "places", 0))
 
     def body(self, name: str) -> Body:
         """Return the record of a body: parent, joint, placement, inertia, …."""

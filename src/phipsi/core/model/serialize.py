@@ -18,6 +18,7 @@ from phipsi.core.model.body import (
     make_body,
     make_frame,
 )
+from phipsi.core.model.compound_body import reject_compound
 from phipsi.core.model.flexible_inertia import FlexibleInertia, FlexibleShape, Port
 from phipsi.core.model.inertia import SpatialInertia
 from phipsi.core.model.joint import Joint
@@ -51,6 +52,7 @@ def register_joint(kind: type[Joint]) -> None:
 
 def to_dict(description: Description) -> dict[str, Any]:
     """Return dicts, lists, strings and floats only; `json.dumps` takes it, also with strict NaN."""
+    reject_compound(description.bodies, "model.to_dict()")
     welded = description.world_inertia
     out: dict[str, Any] = {
         "format": FORMAT,

@@ -81,6 +81,20 @@ class LieGroup(ABC):
     rotation: Rotation | None
     neutral: tuple[float, ...]
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether q̇ = v: moving is adding."""
+        return self.rotation is None
+
+    @property
+    def own_places(self) -> tuple[int, ...]:
+        """Without rotations: which coordinates the rates are the derivatives of."""
+        return tuple(range(self.nv))
+
+    def lift(self, q: Numbers, g: Numbers) -> Numbers | None:
+        """Weights w of q with T* w = g, T = ∂(q ∘ exp z)/∂z; None for T (T*T)⁻¹ g."""
+        return None
+
     @abstractmethod
     def move(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
         """q ∘ exp(z)."""

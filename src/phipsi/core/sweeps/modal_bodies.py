@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from phipsi.core.model import rate_rows_of, rates_of_rows
+from phipsi.core.model import compound_of, compound_port_of, rate_rows_of, rates_of_rows
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
     Entry,
@@ -169,9 +169,9 @@ def with_unit_rows(a: Arithmetic, rows: Rows, one: int) -> Block:
 def inertia(a: Arithmetic, x: Field) -> Block:
     """M(η) = [[J, s~, C], [−s~, m, S], [C*, S*, M_e]]; with rate rows S = 0."""
     n = modes_of(a.joint)
-    rate_rows = rate_rows_of(a.joint)
-    if rate_rows is not None:
-        return rate_rows.inertia(a)
+    own = rate_rows_of(a.joint) or compound_of(a.joint)
+    if own is not None:
+        return own.inertia(a)
     if not n:
         return a.own_inertia()
     body, eta = FlexibleBody(a), own_modes(a, "q")
@@ -212,9 +212,11 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
     """b: V ×* M V of a rigid body; of a flexible one Ṁ V + …, and its elastic forces."""
     rows, V = a.rows(x.args[0]), a.column(x.args[1])
     n, w, v = modes_of(a.joint), V[:3], V[3:6]
-    rate_rows = rate_rows_of(a.joint)
+    rate_rows, compound = rate_rows_of(a.joint), compound_of(a.joint)
     if rate_rows is not None:
         return rate_rows.gyroscopic(a, rows, V)
+    if compound is not None:
+        return compound.gyroscopic(a, V)
     momentum = [dot(row, V) for row in rows[:6]]
     turning, pushing = momentum[:3], momentum[3:]
     if not n:
@@ -250,8 +252,8 @@ def gyroscopic(a: Arithmetic, x: Field) -> Block:
 
 
 def coordinates(a: Arithmetic, x: Field) -> Block:
-    """η, behind a zero for each rate of the joint."""
-    eta = own_modes(a, "q")
+    """η, behind a zero for each rate of the joint; zero where nothing is elastic."""
+    eta = [0] * modes_of(a.joint) if compound_of(a.joint) is not None else own_modes(a, "q")
     return a.dense([*([0] for _ in range(a.joint.nv - len(eta))), *([c] for c in eta)], 1)
 
 
@@ -262,7 +264,10 @@ def selection(a: Arithmetic, x: Field) -> Block:
 
 def elastic(a: Arithmetic, x: Field) -> Block:
     """K_e or C_e in the corner of the modes, zeros for the joint."""
-    if not modes_of(a.joint):
+    n = modes_of(a.joint)
+    if compound_of(a.joint) is not None:
+        return _in_corner(a, [[0] * n for _ in range(n)])
+    if not n:
         return _in_corner(a, [])
     body = FlexibleBody(a)
     return _in_corner(a, body.stiffness if x.op == "K_e" else body.damping)
@@ -346,8 +351,22 @@ def port_transform(a: Arithmetic, x: Field) -> Block:
     """φ(parent, port): the frame of the port in that of the parent."""
     if getattr(a.joint, "port", None) is None:
         return a.rigid_block(identity(3), [0, 0, 0])
+    if compound_port_of(a.joint) is not None:
+        turn, origin, _ = compound_port(a)
+        return a.rigid_block(turn, origin)
     port = MovingPort(a)
     return a.rigid_block(port.turn, port.origin)
+
+
+def compound_port(a: Arithmetic) -> Any:
+    """Rotation, origin and motions of the port on a compound body, computed once."""
+    port = compound_port_of(a.joint)
+    return a.once("compound port", lambda: port.at(a, port_numbers(a), a.parent_modes("q")))
+
+
+def port_numbers(a: Arithmetic) -> list[Entry]:
+    """The numbers of the port that the joint sits on."""
+    return a.joint.spread(a.params())[a.joint.port_start :]
 
 
 def port_motion(a: Arithmetic, x: Field) -> Block:
@@ -355,6 +374,8 @@ def port_motion(a: Arithmetic, x: Field) -> Block:
     m = port_modes_of(a.joint)
     if not m:
         return a.dense([[] for _ in range(6)], 0)
+    if compound_port_of(a.joint) is not None:
+        return a.dense(transpose_rows(compound_port(a)[2]), m)
     return a.dense(transpose_rows(MovingPort(a).motions_above()), m)
 
 
@@ -390,15 +411,7 @@ def bias(a: Arithmetic, x: Field) -> Block:
     change = matvec(joint.hinge_axes_rate(a.params(), q, v, a), v) if joint.nv else [0] * 6
     out = plus(_motion_cross(V, own), change)
     if m:
-        port, rate = MovingPort(a), a.parent_modes("v")
-        moving = matvec(a.rows(motion), rate)  # this and `extra`: in axes of the parent
-        g_rate = [mul(a.number(_HALF), c) for c in add_along([0, 0, 0], port.turns, rate)]
-        spin, slide = moving[:3], moving[3:]
-        bend = [0, 0, 0]
-        for i in range(m):
-            bend = add_along(bend, [add_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
-        slow = mul(mul(2, dot(port.g, g_rate)), port.shrink)
-        extra = [neg(mul(slow, c)) for c in spin] + minus(bend, cross(spin, slide))
+        moving, extra = _port_motion_and_change(a, motion)
         d, back = _from_port(a, at_port, inner), transpose_rows(a.rigid(whole)[0])
         w, more = (
             [*matvec(back, y[:3]), *matvec(back, plus(y[3:], cross(y[:3], d)))]
@@ -406,6 +419,21 @@ def bias(a: Arithmetic, x: Field) -> Block:
         )
         out = plus(plus(out, _motion_cross(minus(V, own), w)), more)
     return a.dense([[c] for c in (*out, *[0] * n)], 1)
+
+
+def _port_motion_and_change(a: Arithmetic, motion: Field) -> tuple[list[Entry], list[Entry]]:
+    """Π η̇ and R_c d/dt(R_c* Π) η̇, in axes of the parent."""
+    rate, compound = a.parent_modes("v"), compound_port_of(a.joint)
+    if compound is not None:
+        return compound.bias(a, port_numbers(a), a.parent_modes("q"), rate)
+    port, moving = MovingPort(a), matvec(a.rows(motion), rate)
+    g_rate = [mul(a.number(_HALF), c) for c in add_along([0, 0, 0], port.turns, rate)]
+    spin, slide = moving[:3], moving[3:]
+    bend = [0, 0, 0]
+    for i in range(len(rate)):
+        bend = add_along(bend, [add_along([0, 0, 0], port.shifts[i], rate)], [rate[i]])
+    slow = mul(mul(2, dot(port.g, g_rate)), port.shrink)
+    return moving, [neg(mul(slow, c)) for c in spin] + minus(bend, cross(spin, slide))
 
 
 def _motion_cross(V: Sequence[Entry], m: Sequence[Entry]) -> list[Entry]:

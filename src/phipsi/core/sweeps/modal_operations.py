@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
-from phipsi.core.model import Dual, rate_of, rate_rows_of
+from phipsi.core.model import Dual, compound_of, compound_port_of, rate_of, rate_rows_of
 from phipsi.core.sweeps import kernels, modal_bodies
 from phipsi.core.sweeps.arithmetic import Arithmetic, Block
 from phipsi.core.sweeps.entries import (
@@ -59,6 +59,7 @@ from phipsi.core.sweeps.modal_bodies import (
     modes_of,
     own_modes,
     port_modes_of,
+    port_numbers,
     rows_of,
     with_unit_rows,
 )
@@ -96,9 +97,9 @@ def _on_ports(body: Body) -> Body:
 
 def _inertia_along(a: Arithmetic, directions: Directions) -> list[Entry]:
     """The lower half of Ṁ{…}; M is of second degree in η, C and S of the first."""
-    rate_rows = rate_rows_of(a.joint)
-    if rate_rows is not None:
-        return rate_rows.inertia_along(a, directions)
+    formulas = rate_rows_of(a.joint) or compound_of(a.joint)
+    if formulas is not None:
+        return formulas.inertia_along(a, directions)
     n = modes_of(a.joint)
     moment: Rows = [[0, 0, 0] for _ in range(3)]
     first: list[Entry] = [0, 0, 0]
@@ -156,9 +157,9 @@ def ddM(a: Arithmetic, x: Field) -> Block:
     n = rows_of(a.joint)
     lower: list[Entry] = [0] * 21
     y, z, *given = (a.column(u) for u in x.args)
-    rate_rows = rate_rows_of(a.joint)
-    if rate_rows is not None:
-        lower = rate_rows.second(a, [u[6:] for u in given], y, z)
+    formulas = rate_rows_of(a.joint) or compound_of(a.joint)
+    if formulas is not None:
+        lower = formulas.second(a, [u[6:] for u in given], y, z)
     elif given:
         lower += [0] * ((6 + n) * (7 + n) // 2 - 21)
     elif n:
@@ -184,6 +185,9 @@ def dM_trace(a: Arithmetic, x: Field) -> Block:
 
 def _port_along(a: Arithmetic, directions: Directions) -> Rows:
     """F = [X_c; Π*] along rates of the modes of the parent."""
+    compound = compound_port_of(a.joint)
+    if compound is not None:
+        return compound.along(a, port_numbers(a), a.parent_modes("q"), directions)
     port = MovingPort(a, _moving(a.parent_modes("q"), directions))
     arm = matmul(cross_matrix(port.origin), port.turn)
     rows = [[*port.turn[i], *arm[i]] for i in range(3)]

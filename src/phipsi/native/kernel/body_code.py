@@ -409,7 +409,8 @@ class BodyCode:
 
     def parent_modes(self, name: str) -> list[Any]:
         """The modal coordinates or rates of the parent."""
-        count = self.size("m")
+        assert self.code is not None
+        count = self.code.port_places if name == "q" else self.code.port_modes
         return [self.inputs.parent_mode(name, i, count) for i in range(count)]
 
     def once(self, name: str, make: Callable[[], Any]) -> list[Lane]:

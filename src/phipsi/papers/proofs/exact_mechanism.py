@@ -26,6 +26,7 @@ from phipsi.core.model import (
     packed_inertia,
     packed_port,
     rate_rows_of,
+    reject_compound,
     rotation_of_quaternion,
 )
 from phipsi.core.spatial import matrix_to_quat, skew
@@ -95,6 +96,7 @@ class ExactMechanism:
                 "degrees of freedom. Remove the rotors:\n"
                 "    pp.prove(identity, pp.Model.from_dict({**model.to_dict(), 'rotors': []}))"
             )
+        reject_compound(model.description.bodies, "an exact proof")
         self.plain, self.kind = model, kind
         self._drawn: dict[Table, list[Array]] = {}
         self._numbers = numbers = _Own(kind) if draw is None else _Random(kind, draw)

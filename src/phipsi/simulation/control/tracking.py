@@ -43,7 +43,7 @@ class Tracking:
         self._curved: list[_PoseSlices] = []
         for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True):
             for group, i, j in joint.parts(q.start, v.start):
-                if group.rotation is None:
+                if group.is_flat:
                     self._flat.append((slice(i, i + group.nq), slice(j, j + group.nv)))
                 else:
                     self._curved.append(_PoseSlices.of_group(group, group.rotation, i, j))

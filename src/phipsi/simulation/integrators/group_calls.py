@@ -140,6 +140,9 @@ def _tangent_graph(formula: GroupFormula, group: LieGroup) -> _Graph:
     given = tuple(ops.input(f"1.{j}", ()) for j in range(_size(group, formula.takes[1])))
     g: list[Any] = [Tracer(x) for x in given]
     T: list[list[Any]] = [[Tracer(x) for x in column] for column in columns]
+    lifted = group.lift([Tracer(x) for x in q], g) if formula is LIFT else None
+    if lifted is not None:
+        return _Graph((q, given), (tuple(as_node(x) for x in lifted),))
     if formula is LIFT:
         g = [x / sum(t * t for t in column) for x, column in zip(g, T, strict=True)]
     if formula is LOWER:

@@ -537,7 +537,7 @@ class StepGraph:
         out = [-1] * model.nv
         for joint, at_q, at_v in zip(model.joints, model.q_slices, model.v_slices, strict=True):
             for group, i, j in joint.parts(at_q.start, at_v.start):
-                if group.rotation is None:
+                if group.is_flat:
                     out[j : j + group.nv] = range(i, i + group.nq)
         return out
 
