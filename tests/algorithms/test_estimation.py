@@ -310,3 +310,24 @@ def test_the_smoothed_covariance_compiles_in_all_forms():
     predicted = evaluate_dense(P, case.model, case.q)
     assert np.abs(blocks - predicted).max() > 1e-2  # the smoother knows more than the filter
     assert np.abs(evaluate_dense(psi, case.model, case.q) - case.phi).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "φ M φ* H* D^-1 H φ M φ*",
+        "mass_matrix D^-1 mass_matrix",
+        "φ M φ* Υ φ M E_φ*",
+        "φ K D K* φ* Υ φ",
+        "φ* Υ φ M φ* Υ φ",
+    ],
+)
+def test_blocks_of_long_products_in_machine_code(text: str):
+    for name in ("branches with rotors", "forest"):
+        case = gaussian(name)
+        whole = evaluate_dense(text, case.model, case.q)
+        found = pp.compile(f"bd({text})", case.model, mode="dense")(case.q)
+        wanted = evaluate_dense(f"bd({text})", case.model, case.q)
+        scale = np.abs(whole).max()
+        assert_allclose(found, wanted, atol=1e-12 * scale)
+        assert np.abs(whole - found).max() > 1e-3 * scale  # the rest of it is not zero
