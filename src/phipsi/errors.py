@@ -14,9 +14,10 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from numbers import Integral, Real
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from phipsi.package_state import only_public
 
@@ -259,8 +260,43 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 def no_attribute(thing: object, name: str, now: Mapping[str, str]) -> AttributeError:
     """The error of an attribute that an object lacks; `now` says what other names became."""
     text = f"{type(thing).__name__!r} object has no attribute {name!r}"
-    text += f": it is {now[name]} now" if name in now else ""
+    if name in now:
+        text += f": it is {now[name]} now" if now[name][:1] != ":" else now[name]
     return AttributeError(text, name=name, obj=thing)
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def answered(
+    who: str, elsewhere: Mapping[str, Callable[[Any], str]], error: type[PhipsiError]
+) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
+    """Decorator: arguments that a function does not have are answered with what to write.
+
+    Parameters
+    ----------
+    who : str
+        What the function is called in the message.
+    elsewhere : mapping of str to callable
+        By name of an argument, a sentence made from the value that was passed.
+    error : type
+        The class of the error.
+    """
+
+    def decorate(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        @wraps(function)
+        def call(*args: _Given.args, **named: _Given.kwargs) -> _Result:
+            if named:
+                found = next((x for x in elsewhere if x in named), None)
+                if found is not None:
+                    hint = elsewhere[found](named[found])
+                    raise error(f"{who} has no argument {found}=. {hint}")
+            return function(*args, **named)
+
+        return call
+
+    return decorate
 
 
 def one_of(

@@ -204,7 +204,7 @@ def test_frames_are_bodies_with_an_offset():
     close(poses[:, 1], bodies[:, host])
     close(poses[:, 2], np.broadcast_to(np.eye(4), (3, 4, 4)))
     assert pp.poses(model, q, model.frames).shape == (3, len(model.frames), 4, 4)
-    V = pp.velocities(model, q, v, [name, "world"])
+    V = pp.velocities(model, q, v, [name, "world"], axes="body")
     close(V[:, 0], pp.velocities(model, q, v)[:, host])
     assert not V[:, 1].any()
 
@@ -298,7 +298,13 @@ def test_accelerations_of_points(seed):
     h = 1e-30  # the motion q(t), v(t) at an imaginary time
     later = q + 1j * h * model.qdot(q, v), v + 1j * h * vdot
     exact = pp.velocities(model, *later, points, axes="body").imag / h
-    close(pp.accelerations(model, q, v, vdot, points), exact)
+    close(pp.accelerations(model, q, v, vdot, points, axes="body"), exact)
+    world = {"points": points, "axes": "world"}
+    assert np.array_equal(pp.velocities(model, q, v, points), pp.velocities(model, q, v, **world))
+    spatial = pp.accelerations(model, q, v, vdot, **world)
+    assert np.array_equal(pp.accelerations(model, q, v, vdot, points), spatial)
+    close(pp.velocities(model, q, v, points).reshape(-1), J @ v)
+    assert np.abs(pp.velocities(model, q, v, points, axes="body").reshape(-1) - J @ v).max() > 0.1
     assert pp.accelerations(model, q, v, vdot, []).shape == (0, 6)
     assert pp.accelerations(model, q, v, vdot, [], classical=True).shape == (0, 6)
     with pytest.raises(ModelError, match="must be a list"):
@@ -479,3 +485,19 @@ def test_offsets_of_any_kind_find_one_program():
     assert np.abs(other - found[0]).max() > 0.1
     plain = pp.inverse_dynamics(arm, q, q, q)
     assert np.abs(plain - loads[0]).max() > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_innovations_without_gravity_obey_the_documented_equation(seed):
+    """ν̇ + μ = ε for tau − gravity forces, with ν̇ along the motion of forward dynamics."""
+    model = random_tree(seed, 5)
+    q, v, _, tau = state(model, seed)
+    vdot, h = pp.forward_dynamics(model, q, v, tau), 1e-30
+    later = q + 1j * h * model.qdot(q, v), v + 1j * h * vdot
+    nudot = pp.diagonal_dynamics.innovations(model, *later, tau).nu.imag / h
+    nu = pp.diagonal_dynamics.innovations(model, q, v, tau).nu
+    mu = pp.diagonal_dynamics.coriolis(model, q, nu)
+    free = pp.diagonal_dynamics.innovations(model, q, v, tau - pp.gravity_forces(model, q)).epsilon
+    close(nudot + mu, free, scale=10.0)
+    held = pp.diagonal_dynamics.innovations(model, q, v, tau).epsilon
+    assert np.abs(nudot + mu - held).max() > 1e-3

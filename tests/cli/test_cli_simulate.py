@@ -221,3 +221,25 @@ def test_the_ground_of_a_page_is_the_plane_of_the_file(
     told = capsys.readouterr()
     assert "The ground is the plane 'floor' of the file, at z = 0." in told.out
     assert "warning" not in told.err
+
+
+LIMITED = """<robot name="arm"><link name="base"/><link name="arm"><inertial><mass value="1"/>
+<origin xyz="0.5 0 0"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+</link><joint name="hinge" type="revolute"><parent link="base"/>
+<child link="arm"/><axis xyz="0 1 0"/>
+<limit lower="0.5" upper="1.2" effort="9" velocity="9"/></joint></robot>"""
+
+
+def test_steps_too_long_for_stiff_limits_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    file = tmp_path / "arm.urdf"
+    file.write_text(LIMITED)
+    options = "--duration 0.5 --joint-properties --integrator semi_implicit --dt".split()
+    assert call("simulate", str(file), *options, "0.0133") == 0
+    told = capsys.readouterr().err
+    assert "joint 'hinge' begins at 0, beyond its limits 0.5 to 1.2 by 0.5" in told
+    assert "the energy grew by" in told and "--integrator dopri, or a smaller --dt" in told
+    assert call("simulate", str(file), "--set", "hinge=0.5", *options, "1e-4") == 0
+    told = capsys.readouterr().err
+    assert "begins at" not in told and "the energy grew" not in told

@@ -8,7 +8,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.cli.advice import for_the_command_line
-from phipsi.cli.commands import app
+from phipsi.cli.commands import app, main
 
 WITH_OUT = "simulate", "view", "export", "demo"
 STUDY = "run", "resume", "status", "report", "show"
@@ -66,6 +66,19 @@ def test_advice_is_typed_as_options(
     assert "integrator=" not in text and "dt=" not in text
 
 
+def test_mimic_joints_are_cut_for_export(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    file = Path(__file__).parents[1] / "files" / "data" / "arm.urdf"
+    export = ["export", str(file), "--target", "c", "--out", str(tmp_path / "arm")]
+    for what in ("bias_forces", "jacobian:finger_left"):
+        assert call(*export, "--what", what) == 2
+        assert "add  --loops cut" in capsys.readouterr().err
+        assert call(*export, "--what", what, "--loops", "cut") == 0
+    assert call("info", str(file), "--loops", "cut") == 0
+    capsys.readouterr()
+    assert call("export", "quadruped", "--loops", "cut") == 2
+    assert "--model and --loops are for files. (A" in capsys.readouterr().err
+
+
 def test_a_missing_trajectory_says_which_command_writes_one(capsys: pytest.CaptureFixture[str]):
     assert call("render", "nothing.npz", "run.mp4") == 2
     assert "phipsi simulate FILE --duration 2 -o NAME.npz" in capsys.readouterr().err
@@ -96,3 +109,14 @@ def test_an_equation_is_answered_for_the_command_line():
     with pytest.raises(pp.errors.ParseError) as error:
         pp.parse("W H")
     assert "pass custom" not in for_the_command_line(str(error.value))
+
+
+@pytest.mark.filterwarnings("ignore:Cyclopts")
+@pytest.mark.parametrize("word", ["prove", "derive"])
+def test_functions_of_python_are_no_commands_and_named(
+    word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.argv", ["phipsi", word, "H G = I"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"{word} is a function of Python" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
-from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout
+from phipsi.contact.solver.contact_problem import ContactProblem, ContactProblemLayout, residual
 from phipsi.contact.solver.contact_solver import solve
 
 F = pp.forces
@@ -255,6 +255,34 @@ def test_the_certificate_has_angles_beyond_stops_in_rad_and_lengths_in_m() -> No
     text = str(run.contacts.certificate)
     assert any(e.name == "stop of joint1 hits" for e in run.events)
     assert "beyond a stop" in text and run.contacts.certificate.overlap == 0
+
+
+# ---- limits alone, without contacts and stops ----------------------------------------------------
+
+
+def test_the_residual_of_bounds_alone_is_that_of_each_joint():
+    """max |p − clip(p − w/W, ±c)| W, written by hand, for impulses inside and on the bounds."""
+    rng = np.random.default_rng(3)
+    layout = ContactProblemLayout((), limits=2)
+    root = rng.standard_normal((5, 2, 2))
+    W, b = root @ root.swapaxes(1, 2) + 0.1 * np.eye(2), rng.standard_normal((5, 2))
+    c, p = rng.uniform(0.1, 1.0, (5, 2)), rng.standard_normal((5, 2))
+    own = np.einsum("nii->ni", W)
+    w = np.einsum("nij,nj->ni", W, p) + b
+    wanted = (np.abs(p - np.clip(p - w / own, -c, c)) * own).max(axis=1)
+    problem = ContactProblem(layout, W, b, np.zeros((5, 0)), c)
+    np.testing.assert_allclose(residual(problem, p), wanted, rtol=1e-12)
+    assert (wanted > 1e-3).all()
+
+
+def test_a_step_with_dry_friction_alone_that_fails_says_so():
+    """Parameters are checked, so the bound is made impossible behind the simulator's back."""
+    dry = pp.forces.JointFriction("cart", 2.0, velocity_scale=0)
+    sim = pp.Simulator(slider(), [dry], dt=1e-3, integrator="time_stepping")
+    state = sim.initial_state()
+    state.shared["joint_friction.friction"][:] = -1.0
+    with pytest.raises(pp.errors.SimulationError, match="dry friction.*'friction in cart' is"):
+        sim.rollout(state, steps=2)
 
 
 @pytest.mark.parametrize("restitution", [0.0, 0.5])

@@ -1,5 +1,6 @@
 """Random trees of rigid and flexible bodies against the dense oracle: all joints, ports, welds."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -8,6 +9,7 @@ from flexible_oracle import random_flexible_tree
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.errors import ModelError
 from phipsi.operators import C_e, J, K_e, Lambda, M, V, eta, logdet, mass_matrix, total, v
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -194,3 +196,19 @@ def test_log_det_and_total():
     )
     found = pp.compile(total(M @ V), one.model)(one.q, one.v)
     assert_allclose(found, one.tree.momentum(one.q, one.v), **TIGHT)
+
+
+def test_a_port_without_a_frame_is_named_with_the_line_that_gives_it_one():
+    builder = pp.ModelBuilder()
+    boom = pp.FlexibleInertia.beam(10.0, 1.2, 1.4e4, modes=2)
+    builder.add_body("boom", joint=pp.joints.Revolute((0, 0, 1)), inertia=boom)
+    bare = builder.build()
+    line = "builder.add_frame('tip', 'boom', port='tip')"
+    with pytest.raises(ModelError, match=re.escape(line)):
+        pp.poses(bare, bare.neutral(), ["tip"])
+    exec(line, {"builder": builder})
+    model = builder.build()
+    assert pp.poses(model, model.neutral(), ["tip"])[0, 0, 3] == 10.0
+    with pytest.raises(ModelError, match="which is not a body or frame"):
+        pp.poses(bare, bare.neutral(), ["tipp"])
+    assert "M(k) = M(k)" not in str(pp.explain("M", model))

@@ -170,8 +170,11 @@ def test_states_and_rates():
 
 
 def test_sampled_laws_have_no_continuous_states():
-    with pytest.raises(LawError, match=r"continuous states \(integral\)"):
+    with pytest.raises(LawError, match=r"pp.laws.pid\(…, rate=100.0\)"):
         pp.laws.pid("joint1", 0.0, 1.0, 1.0).sampled(100.0)
+    motor = pp.laws.motor("joint1", 1.0, time_constant=0.1)
+    with pytest.raises(LawError, match=r"continuous states \(torque\)"):
+        motor.sampled(100.0)
 
 
 def run(made, model, steps, known=None, at=lambda k: {}):

@@ -417,6 +417,12 @@ def test_randomized_parameters_stand_beside_q():
         made(parameters=lambda n: {"inertia": own})
     with pytest.raises(PhipsiError, match=r"pp\.Episodes\(…, randomize=\('task\.gain',\)\)"):
         made(**{"task.gain": lambda n: np.ones(n)})
+    with pytest.raises(PhipsiError, match=r"Masses are in 'inertia': per_trajectory= and random"):
+        made(mass=lambda n: np.ones(n))
+    signals = dict(action="task.torque", observation="task.seen", reward="task.reward")
+    for starts in (lambda rng: {"q": [[0.0]]}, lambda rng, n: np.zeros((n, 1))):
+        with pytest.raises(PhipsiError, match=r"def starts\(rng, n\): return \{'q': "):
+            phipsi.gym.VectorEnvironment(sim, starts, 3, **signals)
 
 
 def test_parameters_of_copies_reach_every_draw():

@@ -220,6 +220,18 @@ def test_a_chain_does_not_return_to_where_it_was():
     assert len({str(step.expression) for step in found.steps}) == len(found.steps)
 
 
+@pytest.mark.parametrize("forces", ["", " + B f0", " − f_ext"])
+def test_vdot_is_derived_through_the_equations_of_motion(forces):
+    free = f"(τ − H φ (M φ* (a + gravity) + b{forces}))"
+    for sides in (("v̇", f"(I − H ψ K)* D⁻¹ (I − H ψ K) {free}"),
+                  (f"(I − H ψ K)* D⁻¹ (I − H ψ K) {free}", "v̇")):  # fmt: skip
+        found = pp.derive(*sides)
+        law = "inverse dynamics" if "f0" in forces else "equations of motion"
+        assert found and law in [x.name for x in found.steps]
+        assert found.check()
+    assert not pp.derive("v̇", f"ψ* H* D⁻¹ (I − H ψ K) {free}".replace("ψ* H*", "2"))
+
+
 def test_a_derivation_that_restates_the_claim_says_so():
     """An identity that is the claim in other letters, unless the user named what may be used."""
     claim = "mass_matrix^-1 = (I - H psi K)* D^-1 (I - H psi K)"

@@ -71,3 +71,18 @@ def test_rows_in_a_given_state(kind: str):
         proof = pp.prove(claim, loop, q, v)
         assert proof and proof.here is not None and proof.here.method == "50 digits"
     assert pp.prove("Adot B* V = 0", loop, q, v).holds is False
+
+
+def test_answers_about_a_system_say_what_vdot_and_tau_are():
+    arm = pp.examples.planar_arm(2)
+    rod = pp.constraints.Distance(1.0, name="rod", a="tip", b=("world", (1.0, 1.0, 0.0)))
+    system = pp.System(arm, [rod])
+    motion = "tau = ℳ vdot + H φ (M φ* (a + gravity) + b)"
+    found = pp.prove(motion, system)
+    assert found and "vdot is arbitrary here" in found.reason and "no multipliers" in found.reason
+    assert "Note" not in pp.prove(motion, arm).reason
+    for model in (system, None):
+        found = pp.prove("A J vdot = U", model)
+        assert not found and "vdot is arbitrary here" in found.reason
+        assert "tau" not in found.reason
+    assert "Note" not in pp.prove("H φ K H ψ = H φ − H ψ", system).reason

@@ -432,6 +432,14 @@ def test_a_paper_says_nothing_about_a_model_with_rotors():
     assert pp.prove("ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)", geared, notation="SOA")
 
 
+def test_two_custom_operators_of_one_name_are_rejected_with_and_without_a_model():
+    one, other = (pp.custom.operator("C_", "rates -> efforts", x) for x in (1.0, 2.0))
+    for model in (None, pp.examples.planar_arm(2)):
+        with pytest.raises(InputError, match="two custom operators are named C_"):
+            pp.prove(pp.Identity(one, other), model)
+        assert not pp.prove(pp.Identity(one, 2 * one), model)
+
+
 @pytest.mark.parametrize("sides", [("ℳ", "H φ M φ* H*"), ("H G", "I")])
 def test_identities_in_the_letters_of_a_paper_are_read_as_claims_are(sides):
     """By prove, derive, using= and rules=: with Jr = 0 where it is needed, and never without."""

@@ -120,3 +120,54 @@ def test_numbers_of_merged_elements_are_those_of_the_elements():
     by_hand = [-10 * 0.2 - 0.3 * np.tanh(2.0), 5 * 0.6 - 0.4 * np.tanh(2.0)]
     np.testing.assert_allclose(tau[:2], by_hand, rtol=1e-12)
     assert abs(tau[3]) > 0.5
+
+
+# ---- numbers that constructors refuse ------------------------------------------------------------
+
+BOTH = ["joint1", "joint2"]
+REFUSED = {
+    "joint_friction.friction": (JointFriction(None, 0.1), [-0.1, 0.0], "at least 0"),
+    "joint_damper.damping": (JointDamper(None, 0.1), [0.0, -0.1], "at least 0"),
+    "joint_spring.stiffness": (JointSpring(None, 0.1), [-1.0, 1.0], "at least 0"),
+    "joint_limit.stiffness": (JointLimit(None, 1.0, upper=1.0), [-1.0, 1.0], "at least 0"),
+    "pid.limit": (pp.laws.pid(BOTH, 0.0, 1.0, limit=5.0), -1.0, "above 0"),
+    "motor.efficiency": (pp.laws.motor(BOTH, 1.0), 5.0, "above 0 and at most 1"),
+    "motor.time_constant": (pp.laws.motor(BOTH, 1.0, time_constant=0.1), -0.01, "above 0"),
+    "low_pass.time_constant": (
+        pp.laws.low_pass(pp.signals.position("tip"), 0.1, initial=np.zeros(3)), 0.0, "above 0",
+    ),
+    "Saturated.efforts": (
+        pp.control.Saturated(pp.control.PDGravity(ARM, [0, 0], 1, 1), ARM, efforts=9.0),
+        [-1.0, 0.0], "at least 0",
+    ),
+    "Saturated.controller.kp": (
+        pp.control.Saturated(pp.control.PDGravity(ARM, [0, 0], 1, 1), ARM, efforts=9.0),
+        [-1.0, 0.0], "at least 0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_trajectories_have_no_parameters_that_constructors_refuse(name):
+    element, value, wanted = REFUSED[name]
+    sim = pp.Simulator(ARM, [element], dt=1e-3)
+    own = np.array(value)
+    sim.initial_state(parameters={name: np.abs(own) / 10 + 0.1})  # inside
+    with pytest.raises(pp.errors.InputError, match=f"{name} is .*; it must be {wanted}"):
+        sim.initial_state(parameters={name: value})
+    several = np.stack([np.abs(own) / 10 + 0.1, own])
+    with pytest.raises(pp.errors.InputError, match=f"{name} is .*; it must be {wanted}"):
+        sim.initial_state(parameters={name: several})
+
+
+def test_bind_refuses_what_ready_laws_refuse():
+    with pytest.raises(pp.errors.LawError, match="limit=-1 must be above 0"):
+        pp.laws.pid(BOTH, 0.0, 1.0, limit=5.0).bind(limit=-1)
+
+
+def test_a_study_counts_such_a_run_as_rejected():
+    sim = pp.Simulator(ARM, [JointFriction(None, 0.1)], dt=1e-2)
+    name = "joint_friction.friction"
+    results = pp.Study(sim, {f"{name}[joint1]": [0.1, -0.1, 0.2]}, steps=3).run()
+    assert results["status"].tolist() == [0, -1, 0]
+    assert "must be at least 0" in str(results["rejected"][1])

@@ -171,6 +171,35 @@ def test_discrete_is_exact():
         found.discrete(0.0)
 
 
+@pytest.mark.parametrize("delay", [1, 3])
+def test_delayed_inputs_act_later(delay):
+    """The response to an input is that of the system without delay, some samples later."""
+    found = pendulum(damping=[0.2, 0.1], outputs=["q"])
+    sampled, late = found.discrete(0.05), found.discrete(0.05, delay=delay)
+    u = np.random.default_rng(0).standard_normal((12, 2))
+    x, y = np.array([0.1, -0.2, 0.3, 0.0]), np.zeros(4 + 2 * delay)
+    y[:4] = x
+    for k in range(12):
+        assert_allclose(late.C @ y + late.D @ u[k], sampled.C @ x, rtol=1e-12, atol=1e-15)
+        before = u[k - delay] if k >= delay else np.zeros(2)
+        x = sampled.A @ x + sampled.B @ before
+        y = late.A @ y + late.B @ u[k]
+    assert late.state_names[4:6] == ("tau[joint1].delay1", "tau[joint2].delay1")
+    assert late.state_names[-1] == f"tau[joint2].delay{delay}" and len(late.A) == 4 + 2 * delay
+    size, ratio = late.frequencies()
+    assert (ratio <= 1).all() and np.isinf(size).sum() >= 1
+    with pytest.raises(InputError, match="delay=0.5 must be an integer number of samples"):
+        found.discrete(0.05, delay=0.5)
+    # a gain that is stable without the delay is not with a long one
+    K = sampled.lqr(np.eye(4) * 1e3, np.eye(2))
+    long = found.discrete(0.05, delay=6)
+    wide = np.hstack([K, np.zeros((2, 12))])
+    assert abs(np.linalg.eigvals(sampled.A - sampled.B @ K)).max() < 1
+    assert abs(np.linalg.eigvals(long.A - long.B @ wide)).max() > 1
+    stable = long.A - long.B @ long.lqr(np.eye(16), np.eye(2))
+    assert abs(np.linalg.eigvals(stable)).max() < 1
+
+
 def test_lqr_is_optimal():
     """No gain near it has a smaller cost, by the Lyapunov equation; and it stabilises."""
     from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
@@ -193,6 +222,21 @@ def test_lqr_is_optimal():
             assert cost(K + 1e-3 * rng.standard_normal(K.shape) * np.abs(K)) > cost(K) * (1 - 1e-12)
         moved = np.linalg.eigvals(system.A - system.B @ K)
         assert (moved.real < 0).all() if system.dt is None else (np.abs(moved) < 1).all()
+        N = np.array([[0.3], [-0.2], [0.1], [0.4]])  # x* Q x + u* R u + 2 x* N u
+        K = system.lqr(Q, R, N)
+
+        def crossed(K, system=system, lyapunov=lyapunov, N=N):
+            weight = Q + K.T @ R @ K - N @ K - K.T @ N.T
+            return np.trace(lyapunov(system.A - system.B @ K, weight))
+
+        for _ in range(20):
+            near = K + 1e-3 * rng.standard_normal(K.shape) * np.abs(K)
+            assert crossed(near) > crossed(K) * (1 - 1e-12)
+        assert crossed(system.lqr(Q, R)) > crossed(K) * (1 + 1e-9)
+    with pytest.raises(InputError, match=r"N has shape \(4,\), but must be \(4, 1\)"):
+        found.lqr(Q, R, np.ones(4))
+    with pytest.raises(InputError, match=r"\[\[Q, N\], \[N\*, R\]\] has the eigenvalue"):
+        found.lqr(Q, R, 100 * np.ones((4, 1)))
     for Q, R, message in (
         (np.eye(3), 1, "a weight must be"),
         (-np.eye(4), 1, "Q has the eigenvalue -1"),
@@ -228,6 +272,14 @@ def test_control_object():
     assert tuple(theirs.state_labels) == found.state_names
     close(np.sort_complex(theirs.poles()), np.sort_complex(found.poles()), 1e-9)
     assert found.discrete(0.1).to_control().dt == 0.1
+    servo = pp.laws.pid("joint1", 0.0, 10.0, 1.0)
+    loop = pendulum(laws=[servo], inputs=["joint1", "pid.target"], outputs=["q"])
+    named = loop.to_control()
+    assert tuple(named.input_labels) == ("tau[joint1]", "pid_target")
+    assert named.state_labels[-1] == "pid_integral[0]"
+    base = pp.examples.free_flyer()
+    ball = pp.linearize(base, base.neutral()).to_control()
+    assert all("." not in x for x in (*ball.state_labels, *ball.input_labels))
 
 
 # ---- loops ---------------------------------------------------------------------------------------

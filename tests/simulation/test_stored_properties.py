@@ -76,3 +76,55 @@ def test_files_that_say_nothing_of_the_kind_do_not_warn(tmp_path: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert repr(pp.Simulator(pp.load(path))).endswith("rk4>")
+
+
+FLOOR = """<mujoco><worldbody><geom name="floor" type="plane" size="0 0 0.1"/>
+<body name="box" pos="0 0 1">{joint}<geom type="sphere" size="0.1" mass="1"/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("joint", ["<freejoint/>", '<joint type="slide" axis="0 0 1"/>'])
+def test_a_floor_without_contacts_is_told_once(tmp_path: Path, joint: str):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "box.xml"
+    path.write_text(FLOOR.format(joint=joint))
+    model = pp.load(path)
+    with pytest.warns(PhipsiWarning, match="the floor of the robot file does not act") as told:
+        pp.Simulator(model, [])
+    pp.simulate(model, model.neutral(), np.zeros(model.nv), 0.1, forces=[])  # once
+    names = {"pp": pp, "model": model, "warnings": warnings}
+    lines = [x.strip() for x in str(told[0].message).splitlines() if x.startswith("    ")]
+    exec("\n".join(lines[:2]), names)  # the lines that the message prints
+    sim = names["sim"]
+    run = sim.rollout(sim.initial_state(), steps=500)
+    height = pp.poses(model, run.q[-1])[0, 2, 3]
+    assert abs(height - 0.1) < 1e-3  # it lies on the floor
+    again = pp.load(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(lines[2], names)
+        pp.Simulator(again, [])
+
+
+TOUCHES_NOTHING = FLOOR.replace('"plane"', '"plane" contype="0" conaffinity="0"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [FLOOR.format(joint='<joint axis="0 1 0"/>'), TOUCHES_NOTHING.format(joint="<freejoint/>")],
+)
+def test_robots_that_stay_or_touch_nothing_are_not_warned_of(tmp_path: Path, text: str):
+    pytest.importorskip("mujoco")
+    path = tmp_path / "box.xml"
+    path.write_text(text)
+    pp.Simulator(pp.load(path), [])
+
+
+def test_systems_with_contacts_have_joint_properties(door: pp.Model):
+    shaped = door.with_shape("ball", "leaf", pp.shapes.Sphere(0.1))
+    system = pp.System(shaped, contacts=pp.Contacts(shaped, ground=pp.Pose(translation=(0, 0, -3))))
+    for exact in (False, True):
+        mine, plain = (pp.forces.from_model(x, exact=exact) for x in (system, shaped))
+        assert [repr(x) for x in mine] == [repr(x) for x in plain] and len(mine) == 3
+    sim = pp.Simulator(system, mine, dt=2e-3, integrator="time_stepping")
+    assert abs(sim.rollout(sim.initial_state(), steps=1000).q[-1, 0] - 1.0) < 1e-6

@@ -33,7 +33,8 @@ class Material:
         Of a rigid surface: between 0 and 1, the fraction of the approach velocity with which bodies
         separate. Default: 0.
     stiffness : float, optional
-        N/m; inf for a rigid surface. Default: inf.
+        N/m of this surface; inf for a rigid one. Two surfaces in contact act in series: two of k
+        touch with k/2. Default: inf.
     damping : float, optional
         d, N·s/m, of a compliant surface. Default: 0.
     hunt_crossley : float, optional

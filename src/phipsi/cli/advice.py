@@ -20,6 +20,10 @@ _SENTENCES = (
         r'this is an equation, and an expression has no "=". Explain one of its sides; in Python, '
         r"\1 decides whether it holds",
     ),
+    (
+        r"(loops cut open,|points and axes) (?:pass|compile for) system\.model",
+        r"\1 add  --loops cut",
+    ),
     (r"\bpass custom=\[\w+\]", "only Python knows those of custom=[…]"),
     (r"trajectory\.save\(path\)", "phipsi simulate FILE --duration 2 -o NAME.npz"),
     (r"output_times=np\.arange\(0, duration, ([^)]*)\)", r"--output-every \1"),
@@ -40,3 +44,14 @@ def for_the_command_line(text: str) -> str:
 def _with_options(line: str) -> str:
     line = re.sub(rf"({_GIVEN}), (?=(?:{_NAMED})=)", r"\1 ", line)
     return re.sub(_GIVEN, lambda x: f"--{x[1]} {x[2].strip(chr(39))}", line)
+
+
+def function_of_python(word: str = "") -> str:
+    """Lines about a word that is a function of Python and no command; "" for others."""
+    if word not in ("prove", "derive", "identities", "parse", "simplify"):
+        return ""
+    return (
+        f"{word} is a function of Python:  "
+        f"python -c 'import phipsi as pp; print(pp.{word}(\"…\"))'\n"
+        "or type the expression in a browser:  phipsi workbench\n"
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError
 
+from phipsi.cli.advice import function_of_python
 from phipsi.cli.bench import bench
 from phipsi.cli.common import (
     BAD_USAGE,
@@ -385,8 +386,9 @@ def _to_view(
     step = (2e-3 if touches else 1e-3) if dt is None else dt
     if file.suffix.lower() != ".toml":
         print_notes(
-            scenario.model, file, joint_properties=joint_properties, touching=touches, dt=step
-        )
+            scenario.model, file, joint_properties=joint_properties, touching=touches, dt=step,
+            q=scenario.q0,
+        )  # fmt: skip
     simulator = Simulator(model, laws, step, integrator=integrator, reproducible=True)
     return simulator, scenario.q0, scenario.v0
 
@@ -590,6 +592,7 @@ def main() -> None:
         sys.stdout.flush()
     except CycloptsError:  # it is reported already
         code = BAD_USAGE
+        print(function_of_python(*sys.argv[1:2]), end="", file=sys.stderr)
     except BrokenPipeError:  # whoever read the output, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

@@ -79,7 +79,9 @@ class Reading:
     base: Base | None = None
     package_dirs: Files = None
 
-    def load(self, file: Path, model: str | None = None) -> Model:
+    def load(
+        self, file: Path, model: str | None = None, loops: Literal["cut"] | None = None
+    ) -> Model:
         """A robot by its file, or by the name of one that ships with the library.
 
         Findings about the file are not reported here: `phipsi check` lists them.
@@ -89,16 +91,17 @@ class Reading:
         from phipsi.files import load
 
         if str(file) in examples.ROBOTS and not file.exists():
-            if self.base or self.package_dirs or model:
+            if self.base or self.package_dirs or model or loops:
                 raise ModelError(
-                    f"{file} ships with phipsi: --base, --package-dirs and --model are for files. "
-                    "(A file of that name would come first.)"
+                    f"{file} ships with phipsi: --base, --package-dirs, --model and --loops are "
+                    "for files. (A file of that name would come first.)"
                 )
             return getattr(examples, str(file))()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PhipsiWarning)
             try:
-                return load(file, self.base, package_dirs=self.package_dirs, model=model)
+                more = dict(package_dirs=self.package_dirs, model=model)
+                return load(file, self.base, loops=loops or "close", **more)
             except ModelError as error:
                 raise ModelError(_on_the_command_line(str(error), str(file))) from error
 
@@ -112,19 +115,28 @@ class ModelSource(Reading):
     ----------
     model
         The name of a model, for SDF files with several models.
+    loops
+        cut: remove the constraints that close loops or couple joints, so that mimic joints move
+        independently.
     """
 
     model: str | None = None
+    loops: Literal["cut"] | None = None
 
     def robot(self, file: Path) -> Model:
         """The robot that is meant."""
-        return self.load(file, self.model)
+        return self.load(file, self.model, self.loops)
 
     def reject_for_scenario(self, **more: object) -> None:
         """An error if an option is given that a scenario has in its file; `more` of them."""
         from phipsi.errors import InputError
 
-        for name, value in {"base": self.base, "model": self.model, **more}.items():
+        for name, value in {
+            "base": self.base,
+            "model": self.model,
+            "loops": self.loops,
+            **more,
+        }.items():
             if value is not None:
                 raise InputError(
                     f"--{name} is for robot files. Remove it, and set it in the scenario file"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from phipsi.cli.common import print_error
 
@@ -16,15 +16,15 @@ _LEFT_OUT = ("ignored", "actuator")  # findings about elements that would change
 
 def print_notes(
     model: Model, file: Path, *, joint_properties: bool, touching: bool = False,
-    fmu: bool = False, dt: float | None = None,
+    fmu: bool = False, dt: float | None = None, q: Any = None,
 ) -> None:  # fmt: skip
     """Print what does not act in the simulation of a robot, each note with what to type.
 
-    `dt`, the time step, if the simulation has one.
+    `dt`, the time step, if the simulation has one; `q`, its initial configuration.
     """
     notes = [] if joint_properties else [_joints(model)]
     notes += [] if touching else [_contacts(model, file, fmu=fmu)]
-    for note in (*notes, _elements(model, file), _time_step(model, dt)):
+    for note in (*notes, _pose(model, q), _elements(model, file), _time_step(model, dt)):
         if note:
             print_error(f"note: {note}")
 
@@ -44,6 +44,7 @@ def _contacts(model: Model, file: Path, *, fmu: bool) -> str:
     """Shapes of a robot that may fall or reach what is fixed."""
     from phipsi.core.model import WORLD
     from phipsi.errors import counted
+    from phipsi.simulation import warn_of_floor
 
     touching = [x for x in model.geometry if x.role == "collision"]
     hosts = [model.resolve_point(x.link)[0] for x in touching]
@@ -52,6 +53,7 @@ def _contacts(model: Model, file: Path, *, fmu: bool) -> str:
     floats = any(joint.nv == 6 and parent == WORLD for joint, parent in roots)
     if not moving or (moving == len(hosts) and not floats):
         return ""
+    warn_of_floor(model, quiet=True)  # this note says it
     floor = "what is fixed in the world" if moving < len(hosts) else "a floor"
     lines = [
         f"{counted(moving, 'collision shape')} of the robot without contacts in this simulation: "
@@ -62,6 +64,17 @@ def _contacts(model: Model, file: Path, *, fmu: bool) -> str:
         '    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")',
     ]
     return "\n".join([*lines, *(['    pp.export_fmu(sim, "robot.fmu")'] if fmu else [])])
+
+
+def _pose(model: Model, q: Any) -> str:
+    """Joints at 0 that the file draws elsewhere."""
+    if q is None:
+        return ""
+    known = {x.body: x.numbers[0] for x in model.diagnosis if x.kind == "ref"}
+    moving = [name for name in known if name in model.joint_names]
+    at_zero = [name for name in moving if not q[model.q_slice(name)].any()]
+    listed = "".join(f"\n    --set {name}={known[name]!r}" for name in at_zero)
+    return listed and f"joints begin at 0; in the pose of the file, at their ref:{listed}"
 
 
 def _elements(model: Model, file: Path) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_JOINTS = 60
 _MOST_EVENTS = 10
 _MOST_NAMES = 20
+_GROWN, _ROUNDING = 0.1, 1e-9  # of the largest kinetic energy, and of the energy
 _LONG = 0.5  # s of compiling that are reported
 Several = Annotated[list[str] | None, Parameter(negative=())]
 Vector = Annotated[tuple[float, float, float] | None, Parameter(negative=())]
@@ -154,7 +155,8 @@ def simulate(
     if joint_properties:
         scenario = replace(scenario, forces=from_model(scenario.model))
     if not is_scenario:
-        print_notes(scenario.model, file, joint_properties=bool(joint_properties))
+        given = bool(joint_properties)
+        print_notes(scenario.model, file, joint_properties=given, q=scenario.q0)
     title = scenario.title or scenario.model.name or file.stem
     return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
@@ -218,6 +220,8 @@ def _run(scenario: Scenario) -> int:
         raise InputError(failure or "the run recorded nothing")
     for line in summary(scenario, trajectory, steps, seconds):
         print_line(line)
+    if not failure and (grown := _grown(scenario, trajectory)):
+        print_error(grown)
     written = scenario.write(trajectory)
     for path in written:
         print_line(f"written       {path}")
@@ -270,6 +274,27 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: 
         if len(trajectory.events) > _MOST_EVENTS:
             lines.append(f"              … and {len(trajectory.events) - _MOST_EVENTS} more")
     return lines + _final_state(trajectory)
+
+
+def _grown(scenario: Scenario, trajectory: Trajectory) -> str:
+    """A warning if the energy grows where nothing can add any; "" if not."""
+    from phipsi.algorithms import kinetic_energy
+    from phipsi.simulation import METHODS, forces
+
+    passive = forces.JointDamper, forces.JointFriction, forces.JointLimit
+    if scenario.controller is not None or not all(isinstance(x, passive) for x in scenario.forces):
+        return ""
+    energy = trajectory.energy
+    gain = float((energy - energy[0]).max())
+    size = kinetic_energy(trajectory.model, trajectory.q, trajectory.v).max()
+    if scenario.events or not gain > max(_GROWN * size, _ROUNDING * abs(energy).max()):
+        return ""
+    adaptive = METHODS[trajectory.integrator].is_adaptive
+    finer = "--rtol 1e-9" if adaptive else "--integrator dopri, or a smaller --dt"
+    return (
+        f"warning: the energy grew by {gain:.3g} J, though nothing drives the robot: the steps are "
+        f"too long for the motion, or for stiff joint limits. Add  {finer}"
+    )
 
 
 def _final_state(trajectory: Trajectory) -> list[str]:

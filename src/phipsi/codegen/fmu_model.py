@@ -109,6 +109,7 @@ class FmuModel:
         self._exchange, self._derivatives = exchange and not self.unfit, derivatives
         self._outputs = self._checked(outputs)
         self._records = tuple(x for x in self._outputs if x not in ("q", "v"))
+        _check_inputs(inputs, simulator)
         self._driven = {int(k) for k in rates_of(self.model, inputs)}
         if inputs is None:  # modes have no drive
             self._driven -= {int(k) for k in modal_rates(self.model)}
@@ -138,7 +139,8 @@ class FmuModel:
 
     def _checked(self, outputs: Sequence[str]) -> tuple[str, ...]:
         names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
-        known = [x for x in self.simulator.recordable if x != "t"]
+        step = self.simulator.compiled
+        known = [x for x in step.records if x != "t" and x not in step.state_records]
         _check_known("outputs", names, known)
         return names
 
@@ -224,7 +226,7 @@ class FmuModel:
     def _state_entries(self, name: str) -> list[str]:
         """Names of a state; one that keeps a recorded quantity between samples is "….held"."""
         step = self.simulator.compiled
-        held = name not in ("q", "v") and name in step.records
+        held = name not in ("q", "v") and name in step.records and name not in step.state_records
         state = step.states[name]
         return (replace(state, name=f"{name}.held") if held else state).entries
 
@@ -247,7 +249,7 @@ class FmuModel:
         if name in step.parameters:
             text = f"parameter {rest} of {law}" if rest else f"parameter {name}"
             return [text] * step.parameters[name].size
-        if name not in step.records:
+        if name not in step.records or name in step.state_records:
             text = f"state {rest} of {law}{every}" if rest else f"state {name}"
             return [text] * step.states[name].size
         text = f"output {rest} of {law}{every}" if rest else name
@@ -352,6 +354,18 @@ class FmuModel:
     def starts(self) -> Iterator[float]:
         """The first value of every place; 0 for what is calculated."""
         return (x.start or 0.0 for x in self.variables)
+
+
+def _check_inputs(inputs: Sequence[str] | None, simulator: Simulator) -> None:
+    """Inputs are torques and forces at joints; those of laws are parameters."""
+    names = (inputs,) if isinstance(inputs, str) else inputs or ()
+    for name in names:
+        if name in simulator.parameters:
+            raise InputError(
+                f"inputs has {name!r}, which is a parameter of a law. Inputs of an FMU are the "
+                "torques and forces at joints; parameters are tunable parameters of the FMU, which "
+                f"a tool may set at every communication point:\n    parameters=[{name!r}]"
+            )
 
 
 def _check_known(option: str, names: Sequence[str], allowed: Sequence[str]) -> None:

@@ -57,6 +57,13 @@ def reason_of_contacts(
         )
     if status == UNSOLVED_CONTACTS:
         found = f": {contact(first)}" if contact else ""
+        if model.contact_pairs is None:
+            return (
+                f"the impulses of dry friction and rigid joint limits were not found{found}. Try a "
+                "smaller dt, or a velocity_scale above 0 and a finite stiffness, with which other "
+                "integrators work too. With on_error='nan' the results up to the failure are "
+                "returned"
+            )
         return (
             f"the contact solver did not converge{found}. Try a smaller dt, materials with a "
             "stiffness=, or fewer contact points that carry the same load. With on_error='nan' the "

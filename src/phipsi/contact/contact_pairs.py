@@ -122,7 +122,8 @@ class Contacts(SystemAttachment, Value):
         True for the plane z = 0 of the world, or the `Pose` of another plane (z is its outward
         normal), named "ground". Default: no ground.
     material : Material, optional
-        Of shapes that have none of their own. Default: ``Material()``.
+        Of shapes that have none of their own, and of the ground. Both sides of a contact then have
+        it: with stiffness k their contact has k/2. Default: ``Material()``.
     combine : {"geometric", "minimum", "maximum", "mean", "product"}, optional
         How the friction (sliding, torsional, rolling) and restitution of two materials x, y become
         those of the pair; "geometric" is √(x y). Default: as the file of the shapes combines them:

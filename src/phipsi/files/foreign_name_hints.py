@@ -130,6 +130,7 @@ _PINOCCHIO = {
     "LOCAL": "jacobian(model, q, points, axes='body')",
     "WORLD": "jacobian(model, q, points, axes='spatial')",
     "LOCAL_WORLD_ALIGNED": "jacobian(model, q, points, axes='world')",
+    "computeCollisions computeCollision computeDistances computeDistance": "distances",
     "SE3": "Pose",
     "Inertia": "SpatialInertia",
 }
@@ -197,6 +198,20 @@ _FIRST = {
         "pp.show(model), pp.report(trajectory, 'run.html'), pp.live_page(model, 'live.html') or "
         "pp.render(trajectory, 'run.mp4')"
     ),
+    "viewer launch launch_passive": (
+        "pp.live_page(model, 'live.html') for a page that simulates in the browser, "
+        "pp.show(model), or  phipsi view robot.xml  in a shell"
+    ),
+    "gravity_compensation gravity_torques": "pp.gravity_forces(model, q), the tau that holds",
+    "frame_jacobian": "pp.jacobian(model, q, ['hand'])",
+    "mj_applyFT": "tau = pp.jacobian(model, q, ['hand']).T @ [*moment, *force]",
+    "xfrc_applied": (
+        "a law that returns a force at a point:\n"
+        "    push = pp.law(lambda f: {'force': f}).bind(f=[0.0, 0.0, 1.0]).at('hand')\n"
+        "    pp.Simulator(model, [push])"
+    ),
+    "total_mass": "sum(x.mass for x in model.inertias)",
+    "VecEnv VectorEnv": "phipsi.gym.VectorEnvironment(sim, starts), after  import phipsi.gym",
     "interop": "pp.conventions, which converts states to and from Pinocchio, MuJoCo and Drake",
     "pid PID": "pp.laws.pid('elbow', target, kp=20.0, ki=1.0, kd=2.0)",
     "lqr LQR": "pp.linearize(model, q).lqr(Q, R)",

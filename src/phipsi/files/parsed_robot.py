@@ -401,6 +401,7 @@ def _renamed_shape(shape: LinkShape, names: dict[str, str]) -> LinkShape:
 # ---- reaching the user: one warning, or an error if asked for ------------------------------------
 
 _SHOWN = 5
+_ALSO_SAID = ("frame", "ref")  # notes that a warning repeats: what numbers mean
 _BEGINNING = 10  # characters of a message that tell what it is about
 
 
@@ -419,7 +420,8 @@ def report_findings(
             f"{first.message} (strict=True rejects it; pp.load(path) loads with a warning){more}",
         )
     if problems:
-        warn(summary(file, problems))
+        more = [f"\n{x.element}: {x.message}" for x in findings if x.kind in _ALSO_SAID]
+        warn(summary(file, problems) + "".join(more))
     if couplings:
         listed = ", ".join(f"{c.joint!r} (of {c.of!r})" for c in couplings[:_SHOWN])
         more = f" and {len(couplings) - _SHOWN} more" if len(couplings) > _SHOWN else ""

@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = offer(
         "motors_and_filters": "low_pass motor pid policy",
     },
     within={
-        "block_diagram": "INERTIA AlgebraBlock BlockDiagram JointRows Quantity Sampling",
+        "block_diagram": "INERTIA AlgebraBlock BlockDiagram JointRows Quantity Range Sampling",
         "law": "OUTPUTS RESERVED Law law",
         "signals": ". Signal noise_numbers seeded uniform_numbers",
     },

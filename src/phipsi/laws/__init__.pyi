@@ -8,6 +8,7 @@ from phipsi.laws.block_diagram import (
     BlockDiagram as BlockDiagram,
     JointRows as JointRows,
     Quantity as Quantity,
+    Range as Range,
     Sampling as Sampling,
 )
 from phipsi.laws.law import OUTPUTS as OUTPUTS, RESERVED as RESERVED, Law as Law, law as law

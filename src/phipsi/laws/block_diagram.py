@@ -21,6 +21,25 @@ INERTIA = "inertia"
 KINDS = ("time", "q", "v", "effort", "parameter", "state", "result", "noise")
 
 
+@dataclass(frozen=True)
+class Range:
+    """Which numbers a parameter may have: from `least` to `most`, or `above` it only."""
+
+    least: float = 0.0
+    most: float = np.inf
+    above: bool = False
+
+    def holds(self, values: Any) -> Any:
+        """Where values are within."""
+        low = values > self.least if self.above else values >= self.least
+        return low & (values <= self.most)
+
+    def __str__(self) -> str:
+        low = "above" if self.above else "at least"
+        high = "" if self.most == np.inf else f" and at most {self.most:g}"
+        return f"{low} {self.least:g}{high}"
+
+
 @dataclass(frozen=True, eq=False)
 class Quantity:
     """An input of the graph.
@@ -39,6 +58,8 @@ class Quantity:
         Default of a parameter, first value of a state.
     fixed : tuple or None
         Entries of a parameter that a simulation cannot change, and why.
+    range : Range or None
+        The numbers that a parameter may have.
     """
 
     name: str
@@ -46,6 +67,7 @@ class Quantity:
     shape: Shape
     value: Array | None = None
     fixed: tuple[Array, str] | None = None
+    range: Range | None = None
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, f"{self.kind!r} is not one of {KINDS}"

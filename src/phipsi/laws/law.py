@@ -12,7 +12,8 @@ import numpy as np
 from phipsi.core.arrays import Array, called_with_numbers, fail, parameters_by_name, place_of, short
 from phipsi.core.expressions import Expr
 from phipsi.core.model import is_masked
-from phipsi.errors import LawError, did_you_mean, is_real, is_whole
+from phipsi.errors import LawError, answered, did_you_mean, is_real, is_whole
+from phipsi.laws.block_diagram import Range
 from phipsi.laws.signals import Signal
 
 RESERVED = ("t", "q", "v", "tau_given")
@@ -20,6 +21,23 @@ RESERVED = ("t", "q", "v", "tau_given")
 
 OUTPUTS = ("tau", "force", "wrench", "body_forces", "energy")
 """Outputs that act, or are counted; any other name is recorded."""
+
+
+_PERIODS: tuple[str, ...] = ("sample_time", "dt", "period", "Ts", "ts", "sampling_time", "h")
+_FREQUENCIES: tuple[str, ...] = ("frequency", "freq", "fs", "hz")
+
+
+def _by_rate(call: str) -> dict[str, Callable[[Any], str]]:
+    """What is said of a sample time or a frequency, which are `rate` here."""
+
+    def period(x: Any) -> str:
+        rate = f"{1 / x:g}" if is_real(x) and x > 0 else "1 / sample_time"
+        return f"Sampling is given by the samples per second:\n    {call.format(f'rate={rate}')}"
+
+    def frequency(x: Any) -> str:
+        return f"It is called rate, samples per second:\n    {call.format(f'rate={short(x)}')}"
+
+    return dict.fromkeys(_PERIODS, period) | dict.fromkeys(_FREQUENCIES, frequency)
 
 
 @final
@@ -42,7 +60,7 @@ class Law:
     rate : float, optional
         Samples per second of a sampled law.
     delay : int, optional
-        Its delay, in samples.
+        Delay of all its outputs, records among them, in samples.
     states, discrete : dict of str to ndarray, optional
         First values of continuous and discrete states by name.
     joints : tuple of str, optional
@@ -53,6 +71,8 @@ class Law:
         Whether that is one point and not a list.
     acts : bool, optional
         Whether tau and forces act, or are only read and recorded.
+    ranges : dict of str to Range, optional
+        The numbers that arguments may have, by name.
     """
 
     function: Callable[..., Any]
@@ -67,6 +87,7 @@ class Law:
     points: tuple[Any, ...] = ()
     single_point: bool = True
     acts: bool = True
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The function itself."""
@@ -79,7 +100,7 @@ class Law:
     @property
     def place(self) -> str:
         """File and line of the function."""
-        return place_of(self.function)
+        return place_of(self.function, self.name)
 
     def bind(self, /, **values: Any) -> Law:
         """The same law with values for some of its arguments.
@@ -105,7 +126,10 @@ class Law:
                 )
                 fail(f"{name} {what}. {did_you_mean(name, free)[:-1]}", place=self.place)
             if not isinstance(value, (Expr, Signal)):
-                values[name] = _numbers(value, name, self.place)
+                values[name] = array = _numbers(value, name, self.place)
+                allowed = self.ranges.get(name)
+                if allowed is not None and not allowed.holds(array).all():
+                    fail(f"{name}={short(value)} must be {allowed}", place=self.place)
         return replace(self, bound={**self.bound, **values})
 
     def on(self, joints: str | Iterable[str], *more: str) -> Law:
@@ -153,8 +177,13 @@ class Law:
         """The same law whose outputs do not act: others read them, as a motor reads a command."""
         return replace(self, acts=False)
 
+    @answered("sampled", _by_rate("law.sampled({})"), LawError)
     def sampled(self, rate: float, delay: int = 0) -> Law:
         """The same law, computed `rate` times a second and held in between; `delay` in samples."""
+        if "integral" in self.states and "interval" in self.bound:  # of pp.laws.pid
+            fail(f"the integral of {self.name} is continuous, so it cannot be sampled afterwards",
+                 f"pass the rate where it is made:  pp.laws.pid(…, rate={short(rate)})",
+                 self.place)  # fmt: skip
         _check_states(self.states, self.place)
         return replace(self, rate=_rate(rate, self.place), delay=_delay(delay, self.place))
 
@@ -175,6 +204,7 @@ class _LawOptions(TypedDict, total=False):
 def law(function: Callable[..., Any], **options: Unpack[_LawOptions]) -> Law: ...
 @overload
 def law(**options: Unpack[_LawOptions]) -> Callable[[Callable[..., Any]], Law]: ...
+@answered("law", _by_rate("@pp.law({})"), LawError)
 def law(
     function: Callable[..., Any] | None = None,
     *,
@@ -210,7 +240,7 @@ def law(
     rate : float, optional
         Samples per second; outputs are held in between (zero-order hold). Default: continuous.
     delay : int, optional
-        Delay, in samples.
+        Delay of all outputs, records among them, in samples.
     states, discrete : mapping of str to array_like, optional
         Names and first values of continuous and discrete states.
     joints : str or iterable of str, optional
@@ -244,7 +274,7 @@ def law(
         raise LawError(
             f"law takes a function, not {short(function)}:\n    @pp.law\n    def hold(q, v): …"
         )
-    place = place_of(function)
+    place = place_of(function, name)
     arguments, defaults = _arguments(function, place)
     numbers = parameters_by_name(function)
     if name is None:
@@ -304,7 +334,13 @@ def _numbers(value: Any, name: str, place: str) -> Array:
     elif isinstance(value, Law):
         hint = f"an output of a law is bound as  {name}=pp.signals.output({value.name!r}, 'tau')"
     elif callable(value):
-        hint = "call a function of time in the law itself"
+        hint = (
+            "call a function of time in the law itself; or bind the output of another law:\n"
+            "    @pp.law\n"
+            "    def path(t):\n"
+            "        return {'y': np.sin(t)}\n"
+            f"    {name}=pp.signals.output(path, 'y')    # and pass path to the simulation too"
+        )
     try:
         found = np.array(value)
         if np.iscomplexobj(found):

@@ -13,6 +13,7 @@ from phipsi.core.arrays import Array, short, table
 from phipsi.core.model import as_floats
 from phipsi.errors import InputError, LawError, one_of
 from phipsi.laws import signals
+from phipsi.laws.block_diagram import Range
 from phipsi.laws.law import Law, law
 
 __all__ = ["low_pass", "motor", "pid", "policy"]
@@ -61,7 +62,7 @@ def pid(
     rate : float, optional
         Samples per second. Default: continuous.
     delay : int, optional
-        Delay, in samples.
+        Delay of tau and of the record "pid.error", in samples.
     name : str, optional
         Name of the law.
 
@@ -100,7 +101,7 @@ def pid(
     states: dict[str, Any] = (
         {"states": first} if rate is None else {"discrete": first, "rate": rate}
     )
-    made = law(control, name=name, joints=joints, delay=delay, **states)
+    made = _ranged(law(control, name=name, joints=joints, delay=delay, **states), limit=_ABOVE_0)
     return made.bind(limit=most, interval=signals.interval(), **gains)
 
 
@@ -179,10 +180,20 @@ def motor(
         return at_joint(command / gear + 0 * v, v, gear, efficiency)
 
     bound = {"command": command, "gear": gear, "efficiency": efficiency}
+    allowed = {"gear": _ABOVE_0, "efficiency": Range(0.0, 1.0, above=True)}
     if time_constant is None:
-        return law(at_once, name=name, joints=joints).bind(**bound)
+        return _ranged(law(at_once, name=name, joints=joints), **allowed).bind(**bound)
     made = law(follow, name=name, joints=joints, states={"torque": np.zeros(size)})
+    made = _ranged(made, **allowed, time_constant=_ABOVE_0)
     return made.bind(**bound, time_constant=time_constant)
+
+
+_ABOVE_0 = Range(above=True)
+
+
+def _ranged(made: Law, **ranges: Range) -> Law:
+    """The same law, whose numbers stay within ranges also where trajectories have their own."""
+    return replace(made, ranges=ranges)
 
 
 def _check_positive(name: str, **values: Any) -> None:
@@ -226,9 +237,8 @@ def low_pass(signal: Any, time_constant: Any, *, initial: Any = 0.0, name: str =
     def follow(x: Any, state: Any, time_constant: Any) -> Any:
         return {"y": state, "state": (x - state) / time_constant}
 
-    return law(follow, name=name, states={"state": initial}).bind(
-        x=signal, time_constant=time_constant
-    )
+    made = _ranged(law(follow, name=name, states={"state": initial}), time_constant=_ABOVE_0)
+    return made.bind(x=signal, time_constant=time_constant)
 
 
 # ---- networks ------------------------------------------------------------------------------------

@@ -52,7 +52,10 @@ class Signal:
     of: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        return f"{self.kind}({', '.join(map(repr, self.of))})"
+        law, rest = self.of[:1], self.of[1:]
+        if self.kind in ("output", "previous"):
+            law = tuple(x if isinstance(x, Signal) else getattr(x, "name", x) for x in law)
+        return f"{self.kind}({', '.join(map(repr, (*law, *rest)))})"
 
     if not TYPE_CHECKING:
 
@@ -332,7 +335,7 @@ def output(law: Any, name: str = "tau") -> Signal:
     Parameters
     ----------
     law : Law or str
-        The law or its name.
+        The law or its name. Several laws of one name are told apart only by the law itself.
     name : str, optional
         Name of the output.
 
@@ -347,7 +350,7 @@ def output(law: Any, name: str = "tau") -> Signal:
     >>> pp.signals.output("filter", "y")
     output('filter', 'y')
     """
-    return Signal("output", (_law_name(law, "output"), name))
+    return Signal("output", (_law(law, "output"), name))
 
 
 def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
@@ -385,15 +388,14 @@ def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
         law, name = law.of
     if isinstance(law, Signal):
         return Signal("previous", (law, initial))
-    return Signal("previous", (_law_name(law, "previous"), name, initial))
+    return Signal("previous", (_law(law, "previous"), name, initial))
 
 
-def _law_name(law: Any, signal: str) -> str:
-    """The name of a law, which may be given by its name."""
-    name = getattr(law, "name", law)
-    if not isinstance(name, str):
+def _law(law: Any, signal: str) -> Any:
+    """A law, or the name of one."""
+    if not isinstance(getattr(law, "name", law), str):
         raise LawError(f"{signal}: {law!r} is neither a law nor the name of one")
-    return name
+    return law
 
 
 def interval() -> Signal:

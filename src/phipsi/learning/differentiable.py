@@ -542,8 +542,8 @@ class FrameworkFunctions:
 
         Returns
         -------
-        tuple of array, shape (..., kept, *shape)
-            The records, in the order of `record`.
+        array or tuple of array, shape (..., kept, *shape)
+            The records, in the order of `record`; of one record the array itself, no tuple.
 
         Examples
         --------

@@ -11,6 +11,7 @@ Needs Gymnasium (``pip install 'phipsi[gym]'``).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
@@ -189,7 +190,7 @@ class VectorEnvironment(_Base):
         restart: SimulatorState | None = None,
     ) -> SimulatorState:
         """New starts."""
-        sim, found = self.simulator, dict(self._starts(rng, count))
+        sim, found = self.simulator, _drawn(self._starts, rng, count)
         q, v = found.pop("q", sim.model.neutral()), found.pop("v", np.zeros(sim.model.nv))
         q, v = (np.broadcast_to(x, (count, np.shape(x)[-1])) for x in (q, v))
         randomized = sim.episodes.randomize if sim.episodes is not None else ()
@@ -209,6 +210,8 @@ class VectorEnvironment(_Base):
                 hint = ""
                 if name == "parameters" and randomized:
                     hint = f" Put these beside 'q':  {{'q': q, {randomized[0]!r}: …}}"
+                elif name in ("mass", "masses"):
+                    hint = " Masses are in 'inertia': per_trajectory= and randomize=('inertia',)"
                 elif name in sim.parameters:
                     hint = f" Draw it with  pp.Episodes(…, randomize=({name!r},))"
                 more = f"; randomized: {', '.join(map(repr, randomized))}" if randomized else ""
@@ -562,6 +565,21 @@ def walking_quadruped(
 
 
 _KEPT = ("task.observation", "task.reward")
+
+
+def _drawn(starts: Starts, rng: np.random.Generator, count: int) -> dict[str, ArrayLike]:
+    """What `starts` returns, or an error that says what it must be."""
+    try:
+        bound = inspect.signature(starts).bind(rng, count)
+    except TypeError:
+        bound = None
+    found: Any = bound and starts(*bound.args)
+    if not isinstance(found, Mapping):
+        raise InputError(
+            "starts must take (rng, n) and return states by name, n of each:\n"
+            "    def starts(rng, n): return {'q': rng.uniform(-0.1, 0.1, (n, model.nq))}"
+        )
+    return dict(found)
 
 
 def _environment(

@@ -51,7 +51,7 @@ def _wrapped(bridge: Bridge) -> Callable[..., Any]:
             dtype = torch.get_default_dtype()
         batch = bridge.batch([tuple(x.shape) for x in given])
         full = [
-            x.to(dtype).expand(*batch, *core) for x, core in zip(given, bridge.core, strict=True)
+            x.to(dtype).expand((*batch, *core)) for x, core in zip(given, bridge.core, strict=True)
         ]
         out = apply(*full)
         return out if len(bridge.results) > 1 else out[0]

@@ -114,7 +114,11 @@ def render(
         listed = f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
         raise InputError(f"{str(path)!r}: a trajectory is rendered as {listed}")
     if not isinstance(trajectory, Trajectory) or not len(trajectory):
-        raise InputError("render needs a trajectory with samples first: pp.render(run, 'run.mp4')")
+        raise InputError(
+            f"render needs a trajectory with samples first, not {type(trajectory).__name__}:\n"
+            "    pp.render(pp.simulate(…), 'run.mp4')\n"
+            "    pp.render(rollout.trajectory(0), 'run.mp4')"
+        )
     one_of("theme", theme, ("light", "dark"))
     checked_target(target)
     times = _times(trajectory, fps, speed, time, still=kind == ".png")

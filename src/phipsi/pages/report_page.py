@@ -114,7 +114,8 @@ def report_html(
     if not isinstance(trajectory, Trajectory):
         raise InputError(
             f"report needs a trajectory first, not {type(trajectory).__name__}:\n"
-            "    pp.report(pp.simulate(…), 'run.html')"
+            "    pp.report(pp.simulate(…), 'run.html')\n"
+            "    pp.report(rollout.trajectory(0), 'run.html')"
         )
     if not len(trajectory):
         raise InputError("the trajectory has no samples, so there is nothing to report")

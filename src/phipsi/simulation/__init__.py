@@ -19,7 +19,7 @@ __getattr__ = offer_within(
         "forces.force": "Force State",
         "forces.frame_forces": "Bushing TorsionSpring",
         "forces.joint_forces": "from_model",
-        "forces.stored_properties": "stored_properties",
+        "forces.stored_properties": "stored_properties warn_of_floor",
         "impacts.contact_steps": "ContactSteps",
         "integrators.group_calls": "unit_places velocity",
         "integrators.step_graph": "INERTIA GraphState StepGraph",

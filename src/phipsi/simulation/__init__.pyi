@@ -21,7 +21,10 @@ from phipsi.simulation.forces.elastic_couplings import ElasticCoupling as Elasti
 from phipsi.simulation.forces.force import Force as Force, State as State
 from phipsi.simulation.forces.frame_forces import Bushing as Bushing, TorsionSpring as TorsionSpring
 from phipsi.simulation.forces.joint_forces import from_model as from_model
-from phipsi.simulation.forces.stored_properties import stored_properties as stored_properties
+from phipsi.simulation.forces.stored_properties import (
+    stored_properties as stored_properties,
+    warn_of_floor as warn_of_floor,
+)
 from phipsi.simulation.impacts.contact_steps import ContactSteps as ContactSteps
 from phipsi.simulation.integrators.group_calls import (
     unit_places as unit_places,

@@ -433,10 +433,11 @@ def _listed() -> str:
 def _space(name: str, space: str | Space) -> Space:
     if isinstance(space, Space):
         return space
-    if not isinstance(cast(object, space), str) or space.strip() not in SPACES:
-        word = space.strip() if isinstance(cast(object, space), str) else repr(space)
+    word = " ".join(space.split()) if isinstance(cast(object, space), str) else repr(space)
+    found = SPACES.get(word) or next((s for s in SPACES.values() if s.phrase == word), None)
+    if found is None:
         raise SpaceError(f"{name}: {word!r} is not a space. {did_you_mean(str(word), SPACES)}")
-    return SPACES[space.strip()]
+    return found
 
 
 def _check_blocks(name: str, *spaces: Space) -> None:

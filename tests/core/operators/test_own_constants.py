@@ -126,7 +126,8 @@ def test_printing():
     assert (C @ pp.operators.v).text("latex") == "C v"
     assert k.text("latex") == r"\kappa" and str(k) == "κ" and k.text("ascii") == "k_s"
     text = str(pp.explain((mass_matrix + C).inv @ k @ h, TREE))
-    assert "D{H; E_φ; M; C" in text and "κ(k) h" in text
+    assert "₁ is {H; E_φ; M; C" in text and "D₁(k) = " in text and "κ(k) h" in text
+    assert "in brackets is a number" not in text  # no point C is in it
     assert "N⁻¹(k)" in str(pp.explain(N.inv @ phi @ W))
     assert pp.parse("C + H phi W phi* H*", custom=[C, W]) is C + H @ phi @ W @ phi.T @ H.T
     assert pp.parse("2 κ", custom=[k]) is 2 * k
@@ -330,3 +331,12 @@ def test_own_rows_are_rows():
     C = _own(0.1, symmetric=True)
     assert type(C.row) is type(Jr.row) and C.row.is_own and not Jr.row.is_own
     assert pickle.loads(pickle.dumps(C)) is C
+
+
+def test_spaces_are_read_as_they_are_printed():
+    short = pp.custom.operator("C_s", "rates -> efforts", 0.4)
+    for text in ("joint rates -> joint efforts", "joint  rates ->  joint efforts"):
+        printed = pp.custom.operator("C_s", text, 0.4)
+        assert (printed.takes, printed.gives) == (short.takes, short.gives)
+    with pytest.raises(SpaceError, match="'body rates' is not a space"):
+        pp.custom.operator("C_s", "body rates -> efforts", 0.4)

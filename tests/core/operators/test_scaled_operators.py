@@ -60,6 +60,10 @@ CASES = {
     "implicit": ((mass_matrix + h * C + (h @ h) * C).inv,
                  lambda s, at: np.linalg.inv(at(mass_matrix) + 0.4 * (s + s * s) * np.eye(7))),
     "other weights": ((h * PLAIN + C).inv, lambda s, at: np.linalg.inv(s * at(PLAIN) + at(C))),
+    "weighted mass matrix": ((C + h * mass_matrix).inv,
+                             lambda s, at: np.linalg.inv(s * at(mass_matrix) + at(C))),
+    "weighted twice": ((C + h * (h * H @ phi @ M @ phi.T @ H.T)).inv,
+                       lambda s, at: np.linalg.inv(s * s * at(PLAIN) + at(C))),
     "sum with a number": ((1 - h) * N + B @ N * (1 / h + 2),
                           lambda s, at: (1 - s) * at(N) + (1 / s + 2) * at(B) @ at(N)),
     "recursion": (pp.custom.operator("Fade", "motions -> forces",
@@ -87,7 +91,9 @@ def test_values(name):
         assert not np.allclose(by_hand(0.3, at), wanted, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["implicit", "other weights", "product", "square"])
+@pytest.mark.parametrize(
+    "name", ["implicit", "other weights", "weighted mass matrix", "product", "square"]
+)
 def test_gradients(name):
     x, by_hand = CASES[name]
     gradient = pp.vjp(x @ (tau if x.takes is tau.gives else v), TREE, "h")

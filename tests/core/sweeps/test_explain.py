@@ -325,3 +325,37 @@ def test_the_axes_of_points_show():
     assert str(pp.explain(Bdot)) == world
     with pytest.raises(InputError, match="axes='local'"):
         pp.explain(J, axes="local")
+
+
+@pytest.mark.parametrize("name", ["z1", "z2", "w1", "w2", "y", "W"])
+def test_quantities_of_a_recursion_have_other_names_than_custom_operators(name):
+    own = pp.custom.operator(name, "rates -> efforts", 2.0, symmetric=True)
+    form = (mass_matrix + own).inv @ J.T if name == "W" else (mass_matrix + own).inv
+    found = pp.explain(form, ARM, points=["tool"] if name == "W" else None)
+    left = [line.partition("(k) = ")[0] for sweep in found.sweeps for line in sweep.equations]
+    assert name not in left and len(set(left)) == len(left)
+    assert f" {name}(k) + H(k) P" in str(found)
+    assert ("W1(k) is φ(world, k)" in str(found)) == (name == "W")
+
+
+def test_families_have_the_numbers_of_the_computed_expression():
+    names = ("K_r", "K_s")
+    one, two = (pp.custom.operator(n, "rates -> efforts", 2.0, symmetric=True) for n in names)
+    text = str(pp.explain((mass_matrix + one).inv @ mass_matrix @ (mass_matrix + two).inv, ARM))
+    head, _, recursion = text.partition("recursion (")
+    assert "₁ is {H; E_φ; M; " in head and "₂ is {H; E_φ; M; " in head
+    first = re.search("₁ is {H; E_φ; M; [^}]*(K_[rs])[^}]*}, ₂ is", head)[1]
+    assert "{" not in recursion and re.search(rf"D₁\(k\) = .*\b{first}\(k\)", recursion)
+
+
+def test_functions_of_a_recursion_are_explained():
+    assert "gauge(…): [0; ω × v]" in str(pp.explain("s_gauge", ARM))
+    assert "spin(…): " in str(pp.explain("Bdot* V", ARM, points=["tool"]))
+    assert "(…): " not in str(pp.explain("gravity", ARM))
+    assert "flops for 1 body" in str(pp.explain("V", pp.examples.planar_arm(1)))
+
+
+def test_a_custom_operator_with_the_letter_of_a_number_is_noted():
+    own = pp.custom.operator("c", "rates -> efforts", 2.0, symmetric=True)
+    assert "c in brackets is a number" in str(pp.explain((mass_matrix + own).inv, ARM))
+    assert "is a number" not in str(pp.explain(mass_matrix.inv, ARM))

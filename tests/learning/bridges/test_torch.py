@@ -223,3 +223,18 @@ def test_a_simulator():
         cost.sum().backward()
         assert cost.dtype == kp.grad.dtype == dtype
         np.testing.assert_allclose(kp.grad.numpy(), wanted.parameters["hold.kp"], rtol=rtol)
+
+
+def test_a_scalar_parameter_without_a_batch():
+    """A gain as a tensor without axes; of one record the result is a tensor."""
+    arm = pp.examples.planar_arm(2)
+    sim = pp.Simulator(arm, [pp.law(lambda q, v, kp: -kp * q - v, name="hold").bind(kp=12.5)])
+    kp = torch.tensor(12.5, dtype=torch.float64, requires_grad=True)
+    q0, v0 = torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    efforts = torch.zeros((20, 2), dtype=torch.float64)
+    q = pt.simulator_rollout(sim, q0, v0, efforts, record=["q"], parameters={"hold.kp": kp})
+    assert q.shape == (21, 2)
+    q.sum().backward()
+    state = sim.initial_state(np.zeros(2), np.ones(2))
+    wanted = sim.gradient(state, np.zeros((20, 2)), 20, cotangents={"q": 1.0})
+    np.testing.assert_allclose(kp.grad.numpy(), wanted.parameters["hold.kp"], rtol=1e-12)

@@ -112,7 +112,13 @@ class System(LoopSearch, Model):
         secondary: Sequence[str] | None = None,
         stages: Stages | None = None,
     ) -> None:
-        if not isinstance(cast(object, model), Model) or isinstance(model, System):
+        if isinstance(model, System):
+            raise InputError(
+                "System needs a model without constraints first, not System. A system with "
+                "contacts or other constraints:\n    pp.System(system.model, system.constraints, "
+                "contacts=pp.Contacts(system.model))"
+            )
+        if not isinstance(cast(object, model), Model):
             raise InputError(
                 f"System needs a model without constraints first: pp.System(model, constraints), "
                 f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"

@@ -1,8 +1,9 @@
 """Equations of motion in the coordinates that make the mass matrix the identity.
 
-ℳ = ℓ ℓ* with ℓ = (I + H φ K) D½. The rates become ν = ℓ* v, the efforts ε = ℓ⁻¹ tau, and the
-equations of motion ν̇ + μ(q, ν) = ε: `innovations` gives ε and ν, `rates` v again, `coriolis` μ, and
-`log_det_mass_matrix` twice the logarithm of det ℓ.
+ℳ = ℓ ℓ* with ℓ = (I + H φ K) D½. The rates become ν = ℓ* v, efforts tau become ε = ℓ⁻¹ tau, and the
+equations of motion ν̇ + μ(q, ν) = ε for the efforts without gravity: ε = ℓ⁻¹ (tau − gravity
+forces). `innovations` gives ε and ν, `rates` v again, `coriolis` μ, and `log_det_mass_matrix` twice
+the logarithm of det ℓ.
 """
 
 from __future__ import annotations
@@ -98,8 +99,10 @@ def innovations(
 ) -> Innovations:
     """Normalised innovations of joint forces and velocities: the diagonal coordinates.
 
-    The equations of motion in these coordinates are ν̇ + μ = ε with ν* μ = 0. They are not the ε
-    and ν = D⁻¹ ε inside forward dynamics. Units: ν in J^½, ε in W/J^½.
+    The equations of motion in these coordinates are ν̇ + μ = ε with ν* μ = 0, where ε belongs to
+    ``tau - gravity_forces(model, q)`` (and, with modes, without their elastic and damping forces):
+    μ is quadratic in ν and has no gravity in it. They are not the ε and ν = D⁻¹ ε inside forward
+    dynamics. Units: ν in J^½, ε in W/J^½.
 
     Parameters
     ----------
@@ -131,6 +134,10 @@ def innovations(
     >>> nu = pp.diagonal_dynamics.innovations(arm, q, v, [0.0, 0.0]).nu
     >>> bool(abs(nu @ nu - 2 * pp.kinetic_energy(arm, q, v)) < 1e-12)
     True
+    >>> rest = pp.diagonal_dynamics.innovations(arm, q, v, -pp.gravity_forces(arm, q))
+    >>> nudot = rest.epsilon - pp.diagonal_dynamics.coriolis(arm, q, nu)  # at tau = 0
+    >>> nudot.shape
+    (2,)
     """
     return evaluate(_INNOVATIONS, innovations, model, (q, v, tau), options)
 

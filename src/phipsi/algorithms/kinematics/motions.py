@@ -119,7 +119,7 @@ def velocities(
     v: ArrayLike,
     points: Points | None = None,
     *,
-    axes: str = "body",
+    axes: str | None = None,
     **options: Unpack[CallOptions],
 ) -> Array:
     """Spatial velocities: of every body, or of given points.
@@ -137,9 +137,9 @@ def velocities(
     points : sequence, optional
         Names of bodies, of frames or "world", or pairs (name, offset in m in the axes of that
         frame). ``model.frames`` gives every frame. Default: every body.
-    axes : {"body", "world", "spatial"}, optional
-        At the origin of the body or frame in its own axes; there in world axes; or at the world's
-        origin in world axes. Default: "body".
+    axes : {"world", "body", "spatial"}, optional
+        At the origin of the body or frame in world axes; there in its own axes; or at the world's
+        origin in world axes. Default: "world" for points, as in `jacobian`; "body" without points.
     **options
         `threads`, `out` and `on_error`, as for a compiled program.
 
@@ -161,7 +161,10 @@ def velocities(
     array([0., 0., 2., 0., 1., 0.])
     >>> pp.velocities(arm, [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
+    >>> pp.jacobian(arm, [0.0, 0.0], ["tip"]) @ [1.0, 1.0]
+    array([0., 0., 2., 0., 3., 0.])
     """
+    axes = _axes_of(points) if axes is None else axes
     if points is None and is_a(axes, str) and axes == "body":
         return evaluate(_VELOCITIES, velocities, model, (q, v), options)
     named = _bodies_or(points, model, velocities)
@@ -179,7 +182,7 @@ def accelerations(
     vdot: ArrayLike,
     points: Points | None = None,
     *,
-    axes: str = "body",
+    axes: str | None = None,
     classical: bool = False,
     **options: Unpack[CallOptions],
 ) -> Array:
@@ -200,9 +203,9 @@ def accelerations(
     points : sequence, optional
         Names of bodies, of frames or "world", or pairs (name, offset in m in the axes of that
         frame). ``model.frames`` gives every frame. Default: every body.
-    axes : {"body", "world", "spatial"}, optional
-        At the origin of the body or frame in its own axes; there in world axes; or at the world's
-        origin in world axes. Default: "body".
+    axes : {"world", "body", "spatial"}, optional
+        At the origin of the body or frame in world axes; there in its own axes; or at the world's
+        origin in world axes. Default: "world" for points, as in `jacobian`; "body" without points.
     classical : bool, optional
         Whether the linear part is the acceleration of the point itself, A + s with s = [0; ω × v],
         the papers' α; in world axes that is d²p/dt² and equals J vdot + J̇ v. Default: False.
@@ -230,6 +233,7 @@ def accelerations(
     """
     if classical is not False:
         classical = true_or_false("classical", classical)
+    axes = _axes_of(points) if axes is None else axes
     if points is None and is_a(axes, str) and axes == "body":
         form = _CLASSICAL_ACCELERATIONS if classical else _ACCELERATIONS
         return evaluate(form, accelerations, model, (q, v, vdot), options)
@@ -360,6 +364,11 @@ def jacobian_dot(
     form = jacobian_dot_with_modes() if modal else JACOBIAN_DOT
     program = program_at(form, model, points, axes, jacobian_dot, "dense")
     return program.evaluate((q, v), options)
+
+
+def _axes_of(points: Any) -> str:
+    """The axes of velocities by default: those of `jacobian` for points, else those of the body."""
+    return "body" if points is None else "world"
 
 
 def _bodies_or(points: Any, model: Model, function: Callable[..., Any]) -> Any:

@@ -304,7 +304,8 @@ class Scaled:
         z_g = g.of(z)
         slide = np.linalg.norm(z_g, axis=-1)
         w_n = z[:, layout.normals] + self.s
-        np.add.at(w_n.T, g.heads, np.where(g.has_head, self.c * slide, 0.0).T)
+        head = g.has_head
+        np.add.at(w_n.T, g.heads[head], (self.c * slide)[:, head].T)
         D_g = np.where(g.has_head, self.D[:, g.heads] if layout.n_heads else 1.0, self.D_groups)
         y_n, y_g = y[:, layout.normals], g.of(y)
         to_n, to_g = nearest_on_cones(g, self.c, y_n - self.D * w_n, y_g - D_g[..., None] * z_g)

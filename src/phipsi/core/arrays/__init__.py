@@ -12,7 +12,9 @@ __getattr__ = offer_within(
         "law_errors": "fail place_of short traced_call",
         "law_operations": ". concat constant expand input substituted",
         "law_values": "GraphEvaluator evaluate",
-        "named_parameters": "called_with_numbers parameters_by_name with_numbers",
+        "named_parameters": (
+            "called_with_numbers not_negative_names parameters_by_name with_numbers"
+        ),
         "numpy_functions": "Tracer table",
         "primitive_calls": "Primitive StopGradient call graph_digest listing natives_of",
         "program_calls": "recorded_call recording",

@@ -36,6 +36,7 @@ from phipsi.core.arrays.law_operations import (
 from phipsi.core.arrays.law_values import GraphEvaluator as GraphEvaluator, evaluate as evaluate
 from phipsi.core.arrays.named_parameters import (
     called_with_numbers as called_with_numbers,
+    not_negative_names as not_negative_names,
     parameters_by_name as parameters_by_name,
     with_numbers as with_numbers,
 )

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from phipsi.errors import LawError, frame_above
+from phipsi.errors import InputError, LawError, frame_above
 
 
 def _folders(file: str, up: int) -> tuple[str, str]:
@@ -22,7 +22,8 @@ def _folders(file: str, up: int) -> tuple[str, str]:
     return f"{found[0]}{os.sep}", f"{found[1]}{os.sep}"
 
 
-_OURS = (*_folders(__file__, 2), *_folders(str(np.__file__), 0), "<__array_function__")
+_ARITHMETIC, _LIBRARY = _folders(__file__, 0), _folders(__file__, 2)
+_OURS = (*_LIBRARY, *_folders(str(np.__file__), 0), "<__array_function__")
 _INSTALLED = _folders(str(np.__file__), 1)
 _FAILURES: ContextVar[list[LawError] | None] = ContextVar("failures", default=None)
 """What has failed in the function that is traced, None outside of one."""
@@ -42,6 +43,42 @@ def fail(why: str, instead: str = "", place: str | None = None) -> NoReturn:
     raise error
 
 
+def fail_without_value(why: str, instead: str = "") -> NoReturn:
+    """Raise a LawError about a value that is not known yet, which the law or the library asks for.
+
+    The library does so in functions that are no programs: then their call is what is wrong.
+    """
+    names = _frames_below_the_law(frame_above(1))
+    if names:
+        fail(*_not_inside(names[-1]))
+    fail(why, instead)
+
+
+def _not_inside(name: str) -> tuple[str, str]:
+    return (
+        f"with these arguments, {name.split('.<locals>')[0]} needs the numbers themselves, which "
+        "are known only when the law runs, so it cannot be called inside a law",
+        "call functions that evaluate one compiled program, such as pp.forward_dynamics or "
+        "pp.jacobian; or compute the numbers before, and bind them as an argument:  "
+        "law.bind(name=numbers)",
+    )
+
+
+def _frames_below_the_law(frame: FrameType | None) -> list[str]:
+    """The library's functions between the law that is traced and a frame, the innermost first."""
+    names: list[str] = []
+    while frame is not None and frame.f_code is not traced_call.__code__:
+        file = frame.f_code.co_filename
+        if not is_ours(file):
+            return [] if file.startswith(_INSTALLED) else names
+        if file.startswith(_LIBRARY) and not file.startswith(_ARITHMETIC):
+            names.append(frame.f_code.co_qualname)
+        elif names:  # the library is called by NumPy
+            names.clear()
+        frame = frame.f_back
+    return []
+
+
 def is_read_by_a_user() -> bool:
     """Whether code that is neither ours nor NumPy's called the caller, while it is traced."""
     if _FAILURES.get() is None:
@@ -57,6 +94,12 @@ def _fail_as(error: Exception, place: str) -> NoReturn:
     if frames:
         last = frames[-1]
         where = _place(last.filename, last.lineno or 0, last.name)
+    text = str(error)
+    if isinstance(error, InputError) and ("<traced" in text or "holds object" in text):
+        *_, inner = traceback.walk_tb(error.__traceback__)
+        names = _frames_below_the_law(inner[0])
+        if names:
+            fail(*_not_inside(names[-1]), where)
     name = getattr(error, "name", None) if isinstance(error, NameError) else None
     hint = f". Did you mean np.{name}?" if name and hasattr(np, name) else ""
     raise LawError(f"{where}{type(error).__name__}: {error}{hint}") from error
@@ -116,12 +159,14 @@ def _place(file: str, line: int, name: str) -> str:
     return f"{Path(file).name}, line {line}, in {name}:{shown}"
 
 
-def place_of(function: Any) -> str:
-    """File and first line of a function."""
+def place_of(function: Any, name: str | None = None) -> str:
+    """File and first line of a function; of one of this library the name that it has for users."""
     function = getattr(function, "__wrapped__", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None:
         return f"{short(function)}: "
+    if name is not None and is_ours(code.co_filename):
+        return f"{name}: "
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, {code.co_name}: "
 
 

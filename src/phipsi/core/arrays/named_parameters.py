@@ -1,7 +1,8 @@
 """Parameters by name: the numbers of force elements and controllers that a simulation may change.
 
 A class says which of its attributes these are, in ``parameters``: name → attribute. An attribute
-that is such an object itself has its numbers under both names, as in "controller.kp".
+that is such an object itself has its numbers under both names, as in "controller.kp". Those that
+must not be negative are listed in ``not_negative``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ def parameters_by_name(thing: Any) -> dict[str, Any]:
             out |= {f"{name}.{inner}": x for inner, x in parameters_by_name(value).items()}
         else:
             out[name] = value
+    return out
+
+
+def not_negative_names(thing: Any) -> set[str]:
+    """Which of the numbers that `parameters_by_name` lists must not be negative."""
+    kind: Any = type(thing)
+    own: Any = getattr(kind, "not_negative", ())
+    out = set[str](own if isinstance(own, tuple) else ())
+    for name, attribute in _named(thing).items():
+        value = getattr(thing, attribute)
+        if callable(value) or _named(value):
+            out |= {f"{name}.{inner}" for inner in not_negative_names(value)}
     return out
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from phipsi.core.arrays import law_operations as ops
 from phipsi.core.arrays.graph import Array, Node, Shape
-from phipsi.core.arrays.law_errors import fail, is_read_by_a_user, short
+from phipsi.core.arrays.law_errors import fail, fail_without_value, is_read_by_a_user, short
 from phipsi.core.model import as_floats, is_array, is_list
 
 _ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
@@ -96,7 +96,9 @@ class Tracer:
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("__") and hasattr(np.ndarray, name):
-            fail(f"{name} of arrays cannot be traced", _listed())
+            fail_without_value(
+                f"{name} of arrays cannot be traced", _INSTEAD.get(name) or _listed()
+            )
         raise AttributeError(f"a traced array has no attribute {name!r}", name=name, obj=self)
 
     # ---- shape
@@ -187,7 +189,7 @@ class Tracer:
     def become(self, node: Node) -> None:
         """Take other values, if no other name sees them."""
         if not self._owned:
-            fail(
+            fail_without_value(
                 "entries of an argument, or of a view of another array, cannot be assigned",
                 "assign to a copy:  x = x.copy(); x[0] = …",
             )
@@ -252,7 +254,7 @@ class Tracer:
     # ---- values that are not known
 
     def __bool__(self) -> NoReturn:
-        fail(
+        fail_without_value(
             "the function branches on a value that is known only when it runs",
             "write  np.where(condition, a, b)  instead of  a if condition else b;  "
             "np.maximum(a, b)  instead of  max(a, b);  "
@@ -261,7 +263,7 @@ class Tracer:
         )
 
     def _known_only_later(self, *_: Any) -> NoReturn:
-        fail(
+        fail_without_value(
             "the function needs the number itself, which is known only when it runs",
             "use np.zeros_like(x, shape=(6, 6)) instead of np.zeros((6, 6)) for arrays whose "
             "entries are assigned, x being a value of the function; np.stack([a, b]) or "
@@ -270,7 +272,13 @@ class Tracer:
         )
 
     __float__ = __int__ = __index__ = __complex__ = _known_only_later
-    item = tolist = __round__ = __trunc__ = _known_only_later
+    item = tolist = _known_only_later
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        fail("round cannot be traced", _INSTEAD["round"])
+
+    def __trunc__(self) -> NoReturn:
+        fail("trunc cannot be traced", _INSTEAD["trunc"])
 
     def __repr__(self) -> str:
         if is_read_by_a_user():
@@ -335,10 +343,11 @@ class Tracer:
             return METHODS[ufunc, method](*inputs, **options)
         if method != "__call__" or options:
             how = method if method != "__call__" else ", ".join(f"{k}=" for k in options)
-            fail(f"np.{ufunc.__name__} with {how} cannot be traced")
+            fail_without_value(f"np.{ufunc.__name__} with {how} cannot be traced")
         row = UFUNCS.get(ufunc.__name__)
         if row is None:
-            fail(f"np.{ufunc.__name__} cannot be traced", _listed())
+            name = ufunc.__name__
+            fail_without_value(f"np.{name} cannot be traced", _INSTEAD.get(name) or _listed())
         return row(*inputs) if callable(row) else entrywise(row, *inputs)
 
     def __array_function__(
@@ -349,7 +358,8 @@ class Tracer:
             return first.rearranged(lambda numbers: function(numbers, *args[1:], **kwargs))
         traced = FUNCTIONS.get(function)
         if traced is None:
-            fail(f"np.{function.__name__} cannot be traced", _listed())
+            name = function.__name__
+            fail_without_value(f"np.{name} cannot be traced", _INSTEAD.get(name) or _listed())
         try:
             return traced(*args, **kwargs)
         except TypeError as error:
@@ -483,6 +493,24 @@ def check_dtype(dtype: Any) -> None:
 
 def _fitted(x: Node, shape: Shape) -> Node:
     return x if not x.shape or x.shape == shape else ops.expand(x, shape)
+
+
+_RINT = "use np.rint(x), or np.rint(x / step) * step for steps such as those of an encoder"
+_TO_ZERO = "use np.where(x < 0, np.ceil(x), np.floor(x))"
+_INSTEAD = {
+    "round": _RINT, "around": _RINT, "round_": _RINT, "trunc": _TO_ZERO, "fix": _TO_ZERO,
+    "heaviside": "use np.where(x > 0, 1.0, 0.0)",
+    "fmod": (
+        "use np.remainder(x, y), which has the sign of y; with the sign of x it is  "
+        "np.sign(x) * np.remainder(np.abs(x), np.abs(y))"
+    ),
+    "unwrap": (
+        "the angles of joints are not wrapped. Bring a difference of angles to −π … π with  "
+        "x - 2 * np.pi * np.rint(x / (2 * np.pi))"
+    ),
+    "sinc": "use np.where(x == 0, 1.0, np.sin(np.pi * x) / np.where(x == 0, 1.0, np.pi * x))",
+}  # fmt: skip
+"""What to write in place of functions of NumPy that cannot be traced."""
 
 
 def _listed() -> str:

@@ -6,7 +6,8 @@ __getattr__ = offer_within(
     __name__,
     {
         "arguments": (
-            "bind_arguments by_name check_finite joint_array joint_at real_array state_arrays"
+            "bind_arguments by_name check_finite joint_array joint_at quaternion_fix real_array "
+            "state_arrays"
         ),
         "array_algebra": "FUNCTIONS OBJECTS natural_square solve_semidefinite",
         "backend": "Array Arrays Backend Loaded SweepProgram backend_of has_machine_code never",
@@ -18,7 +19,9 @@ __getattr__ = offer_within(
         ),
         "options": "CallOptions Calls OnError check_on_error in_order named with_names",
         "program": "Program",
-        "rank_limits": ". HINGE_TOLERANCE ROW_FLOOR ROW_GAP ROW_GAP_LEAST ROW_TOLERANCE",
+        "rank_limits": (
+            ". CANCELLED_TOLERANCE HINGE_TOLERANCE ROW_FLOOR ROW_GAP ROW_GAP_LEAST ROW_TOLERANCE"
+        ),
         "reference": "evaluate",
         "result_memory": "LEAST empty",
         "storage_layout": ". argument_shapes block_shape body_slices space_blocks vector_shape",

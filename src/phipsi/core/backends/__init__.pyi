@@ -11,6 +11,7 @@ from phipsi.core.backends.arguments import (
     check_finite as check_finite,
     joint_array as joint_array,
     joint_at as joint_at,
+    quaternion_fix as quaternion_fix,
     real_array as real_array,
     state_arrays as state_arrays,
 )
@@ -60,6 +61,7 @@ from phipsi.core.backends.options import (
 )
 from phipsi.core.backends.program import Program as Program
 from phipsi.core.backends.rank_limits import (
+    CANCELLED_TOLERANCE as CANCELLED_TOLERANCE,
     HINGE_TOLERANCE as HINGE_TOLERANCE,
     ROW_FLOOR as ROW_FLOOR,
     ROW_GAP as ROW_GAP,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
 from phipsi.core.backends.errors_from_status import NOT_FINITE, SYMMETRY_TOLERANCE
 from phipsi.core.model import Model, as_numbers, finite, first_not_finite
-from phipsi.errors import InputError
+from phipsi.errors import InputError, warn
 
 if TYPE_CHECKING:
     from phipsi.core.backends.backend import SweepProgram
@@ -22,31 +23,34 @@ def bind_arguments(
 ) -> tuple[dict[str, Array], tuple[int, ...]]:
     """The inputs as arrays by name, and the common batch shape."""
     values = by_name(program.inputs, args, named)
-    shapes = program.input_shapes
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Array] = {n: as_numbers(n, values[n]) for n in program.inputs}
+    batch, columns = check_shapes(program, {n: a.shape for n, a in arrays.items()})
+    if columns is not None:
+        arrays["columns"] = np.zeros(columns)
+    return arrays, batch
+
+
+def check_shapes(
+    program: SweepProgram, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[int, ...], int | None]:
+    """The common batch shape of inputs of these shapes, and their number of columns, if any."""
     batches: list[tuple[int, ...]] = []
     columns: int | None = None
+    expected_shapes = program.input_shapes
     for name in program.inputs:
-        a = as_numbers(name, values[name])
-        expected = shapes[name]
-        core: tuple[int, ...] = a.shape[max(a.ndim - len(expected), 0) :]
-        fits = a.ndim >= len(expected) and all(
-            e in (-1, c) for e, c in zip(expected, core, strict=False)
-        )
-        if not fits:
-            raise InputError(_shape_text(program, name, expected, a.shape))
+        shape, expected = shapes[name], expected_shapes[name]
+        lead = len(shape) - len(expected)
+        core = shape[max(lead, 0) :]
+        if lead < 0 or not all(e in (-1, c) for e, c in zip(expected, core, strict=True)):
+            raise InputError(_shape_text(program, name, expected, shape))
         if -1 in expected:
             if columns not in (None, core[-1]):
                 raise InputError(
                     f"operands have {columns} and {core[-1]} columns; these numbers must be equal"
                 )
             columns = core[-1]
-        arrays[name] = a
-        batches.append(a.shape[: a.ndim - len(expected)])
-    batch = _common_batch(program.inputs, batches)
-    if columns is not None:
-        arrays["columns"] = np.zeros(columns)
-    return arrays, batch
+        batches.append(shape[:lead])
+    return _common_batch(program.inputs, batches), columns
 
 
 def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +67,13 @@ def by_name(names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any])
         values[name] = value
     missing = [name for name in names if name not in values]
     if missing:
-        raise InputError(f"missing {', '.join(missing)}; {signature}")
+        more = ""
+        if "Udot" in missing:
+            more = (
+                ". Udot are the accelerations that constraint rows prescribe, one for each row; "
+                "rows that prescribe none have 0:  Udot=np.zeros(system.n_rows)"
+            )
+        raise InputError(f"missing {', '.join(missing)}; {signature}{more}")
     return values
 
 
@@ -119,6 +129,59 @@ def joint_array(
         joint = joint_at(model, slices, index[-1])
         raise InputError(f"{name} is {a[index]} at joint {joint!r}{batch}; it must be finite")
     return a
+
+
+_FAR_FROM_UNIT = 1e-3  # of the length of a quaternion: more than rounding and printed digits
+_TOLD = WeakSet[Model]()  # models with a warning already
+
+
+def quaternion_fix(name: str, q: Array, at: slice) -> str:
+    """What to write for one configuration (nq) whose quaternion at `at` is far from unit."""
+    after = q[at.start + 3 : at.start + 7]  # where MuJoCo and Pinocchio have it in a free joint
+    if len(after) == 4 and abs(np.linalg.norm(after) - 1) < _FAR_FROM_UNIT:
+        return (
+            "In the order of MuJoCo or Pinocchio, with the position first? Convert it:\n"
+            f"    {name} = pp.conventions.from_mujoco(model, {name}).q  # or from_pinocchio"
+        )
+    part = f"{name}[..., {at.start}:{at.stop}]"
+    return (
+        "Start from model.neutral(), or divide by the length:\n"
+        f"    {part} /= np.linalg.norm({part}, axis=-1, keepdims=True)"
+    )
+
+
+def warn_of_quaternions(model: Model, value: Any) -> None:
+    """Warn once of a model whose configuration seems to be in another library's order.
+
+    It costs a few microseconds, so programs call it at their first call only.
+    """
+    places = [
+        (name, slice(i, i + 4))
+        for name, joint, at in zip(model.joint_names, model.joints, model.q_slices, strict=True)
+        for group, i, _ in joint.parts(at.start, 0)
+        if group.rotation is not None and group.rotation.size == 4
+    ]
+    if not places or model in _TOLD or not isinstance(value, np.ndarray | list | tuple):
+        return
+    try:
+        q = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):  # the program says what is wrong with it
+        return
+    if not q.ndim or q.shape[-1] != model.nq:
+        return
+    q = q.reshape(-1, model.nq)
+    for name, at in places:
+        lengths = np.linalg.norm(q[:, at], axis=-1)
+        far = np.flatnonzero((np.abs(lengths - 1) > _FAR_FROM_UNIT) & (lengths > 0))
+        if len(far):
+            one = q[far[0]]
+            _TOLD.add(model)
+            fix = quaternion_fix("q", one, at)
+            warn(
+                f"q: the quaternion (w, x, y, z) of joint {name!r} is {one[at].tolist()}, of "
+                f"length {lengths[far[0]]:.6g}; its direction is used. {fix}"
+            )
+            return
 
 
 def joint_at(model: Model, slices: Sequence[slice], index: int) -> str:

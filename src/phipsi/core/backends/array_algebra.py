@@ -252,3 +252,20 @@ def _reciprocal_pivot(pivot: np.ndarray, size: np.ndarray) -> np.ndarray:
         return np.vectorize(invert, otypes=[object])(pivot, size)
     good = np.abs(pivot) > ROW_TOLERANCE * np.abs(size)
     return np.where(good, 1 / np.where(good, pivot, 1), 0)
+
+
+def exchanged_pivots(a: np.ndarray) -> np.ndarray:
+    """The sizes of the pivots of an elimination that exchanges rows."""
+    n = a.shape[-1]
+    work, out = a.copy(), np.empty(a.shape[:-1])
+    with np.errstate(all="ignore"):
+        for i in range(n):
+            best = i + np.abs(work[..., i:, i]).argmax(-1)
+            order = np.zeros(work.shape[:-1], dtype=np.intp) + np.arange(n, dtype=np.intp)
+            np.put_along_axis(order, best[..., None], i, -1)
+            order[..., i] = best
+            work = np.take_along_axis(work, order[..., None], -2)
+            out[..., i] = np.abs(work[..., i, i])
+            column = work[..., i + 1 :, i] / work[..., i, i][..., None]
+            work[..., i + 1 :, :] -= column[..., :, None] * work[..., i, :][..., None, :]
+    return out

@@ -15,9 +15,15 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.core import spatial
-from phipsi.core.backends.array_algebra import FUNCTIONS, OBJECTS, generic_cholesky, generic_inverse
+from phipsi.core.backends.array_algebra import (
+    FUNCTIONS,
+    OBJECTS,
+    exchanged_pivots,
+    generic_cholesky,
+    generic_inverse,
+)
 from phipsi.core.backends.errors_from_status import BLOCK, HINGE, Failure, outboard_sizes
-from phipsi.core.backends.rank_limits import HINGE_TOLERANCE
+from phipsi.core.backends.rank_limits import CANCELLED_TOLERANCE, HINGE_TOLERANCE
 from phipsi.core.backends.storage_layout import read_input, space_blocks
 from phipsi.core.expressions import space_named, space_size
 from phipsi.core.model import NO_CLOSURES, LawForm, Model, PointSet
@@ -509,6 +515,9 @@ class ArrayArithmetic:
             with np.errstate(all="ignore"):
                 size = np.abs(a).max((-2, -1))
                 bad = ~(np.linalg.cond(np.where(np.isfinite(a), a, 0.0)) < 1e15) | ~(size > 0)
+            if len(x.args) > 1:
+                scale = np.abs(self.value(x.args[1])).max(-2)
+                bad = bad | ~(exchanged_pivots(a) > CANCELLED_TOLERANCE * scale).all(-1)
         if not bad.any():
             return 1 / a if a.shape[-1] == 1 else np.linalg.inv(a)
         body = self.k if x.type.domain is Domain.BODY else -1

@@ -123,6 +123,8 @@ def error_of(
         return SingularHingeError(text + where)
     if failure.code == BLOCK:
         name = model.body_names[failure.body]
+        if failure.what.startswith("D{"):
+            return SingularMatrixError(_zero_pivot_text(failure.what, name, value) + where)
         return SingularMatrixError(
             f"the block of  {failure.what}  at body {name!r} is singular:\n{value}\n"
             f"so its inverse does not exist there.{where}"
@@ -137,6 +139,21 @@ def error_of(
         f"({failure.what})⁻¹ does not exist: the matrix has {rank}. The points cannot all move "
         f"independently (J lacks row rank). Drop points or directions that depend on each other, "
         f"or use the compliance J ℳ⁻¹ J* itself, which always exists.{where}"
+    )
+
+
+def _zero_pivot_text(what: str, body: str, value: np.ndarray) -> str:
+    """An elimination that fails although its matrix may be regular: that matrix is indefinite."""
+    axes, transition, *inner, diagonal = what[2:-1].split("; ")
+    T = transition.removeprefix("E_")
+    whole = f"{axes} {T} {' '.join(inner)} {T}* {axes}* + {diagonal}"
+    return (
+        f"the pivot  {what}  at body {body!r} is zero, or has lost its digits to cancellation:\n"
+        f"{value}\n"
+        f"X = {whole} is indefinite or singular. Its inverse is found by elimination from body to "
+        "body, which exchanges no rows between bodies, so that it can fail where X is regular. "
+        "Use the dense inverse, O(N³):\n"
+        "    pp.evaluate_dense(X.inv, model, q)"
     )
 
 
@@ -171,7 +188,8 @@ def _contradiction_text(
         f"inconsistent with them{gap}: no motion satisfies all constraints.\n"
         "Either the loops are not closed, the velocities violate the constraints, prescribed "
         "velocities contradict each other, or the configuration is singular. Project the state "
-        "onto the constraints first:\n    q, v = system.project(q, v)"
+        "onto the constraints first:\n    q, v = system.project(q, v)\n"
+        "The rows that depend on others are  system.redundant_rows(q)"
     )
 
 

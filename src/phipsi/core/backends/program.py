@@ -12,9 +12,12 @@ import numpy as np
 
 from phipsi.core.backends.arguments import (
     bind_arguments,
+    by_name,
     check_finite,
+    check_shapes,
     check_symmetric,
     of_bad_inputs,
+    warn_of_quaternions,
 )
 from phipsi.core.backends.array_algebra import result_dtype
 from phipsi.core.backends.backend import (
@@ -301,8 +304,10 @@ class Program:
         answer = self.direct(*args)
         return self._quick(args, 1, None) if answer is None else answer
 
-    def _first(self, *_: Any) -> None:
-        """The first call: load the program; later calls use its shortcuts."""
+    def _first(self, *args: Any) -> None:
+        """The first call: load the program; later calls use its shortcuts, and check less."""
+        if args and self.inputs[0] == "q":
+            warn_of_quaternions(self.model, args[0])
         loaded = self.loaded
         short = loaded.code is not None or not self.source.symmetric_inputs  # which it checks
         self.direct = loaded.direct if short else never
@@ -368,7 +373,9 @@ def _has_traced(values: Sequence[Any]) -> bool:
 
 
 def _recorded(program: Program, args: Sequence[Any], named: dict[str, Any]) -> Any:
-    """The results as further traced values."""
-    from phipsi.core.arrays import recorded_call
+    """The results as further traced values; shapes are checked as those of numbers are."""
+    from phipsi.core.arrays import as_node, recorded_call
 
-    return recorded_call(program, args, named)
+    operands = {n: as_node(x) for n, x in by_name(program.inputs, args, named).items()}
+    batch, _ = check_shapes(program.source, {n: x.shape for n, x in operands.items()})
+    return recorded_call(program, operands, batch)

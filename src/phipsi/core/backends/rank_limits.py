@@ -11,6 +11,8 @@ from __future__ import annotations
 
 HINGE_TOLERANCE = 1e-14
 """A pivot of D below this fraction of the body's largest articulated inertia is rounding error."""
+CANCELLED_TOLERANCE = 1e-8
+"""A pivot of an indefinite D = H P H* + X below this fraction of X has lost half its digits."""
 ROW_TOLERANCE = 1e-10
 """A row whose pivot is below this fraction of its own entry depends on those before it."""
 ROW_FLOOR = 1e-13

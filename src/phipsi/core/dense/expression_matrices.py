@@ -78,8 +78,8 @@ def evaluate_dense(
     points : sequence of (body_or_frame, offset) or PointSet, optional
         The points of B, J and f0.
     order : {"base_to_tip", "tip_to_base"}, optional
-        Order of the bodies in the result. Default: "base_to_tip", as stored; the papers have the
-        other one.
+        Order of the bodies in the rows and columns of the result; arguments and `inputs` are always
+        base to tip. Default: "base_to_tip", as stored; the papers have the other one.
     axes : {"world", "body", "spatial", "inertial"}, optional
         Axes of motions and forces at the points, as for `compile`; default: "world". "inertial":
         body quantities in world axes, about the same points.

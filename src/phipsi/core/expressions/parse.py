@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import cast
 
 from phipsi.core.expressions.coefficients import Number, times
@@ -69,6 +70,8 @@ _POSTFIX = re.compile(
 _INSIDE = re.compile(  # names in quotes may hold brackets; none is longer than this
     r'((?:[^\]"]|"(?:[^"\\]|\\.){0,400}"){0,400})\]'
 )
+_BLOCK = re.compile(r"([^\W\d]\w*)\([ ]*[\w+\- ]{1,8},[ ]*[\w+\- ]{1,8}\)")
+_TIP = re.compile(r"([^\W\d]\w*)([fVaα]\(0\))")
 _NAMED = ("component", "point", "space")  # kinds of brackets that hold names and numbers of users
 _NOTHING = re.compile("(?!)")
 _SCRIPTS = re.compile(r"[\^'′ᵀ⊤/]")  # what only makes sense after an operator
@@ -207,6 +210,12 @@ class _ExpressionParser:
                 f'this is an equation, and an expression has no "=": pp.prove("{left} = {right}") '
                 f'decides it, pp.Identity("{left}", "{right}") states it'
             )
+        if c == "=":
+            sides = [x.strip() for x in self.source.split("=")]
+            return self.error(
+                'an equation has one "=". Decide each alone:  '
+                + ",  ".join(f'pp.prove("{x} = {y}")' for x, y in pairwise(sides[:3]))
+            )
         return self.error("this was not expected here; an operator, a number, + or − would fit")
 
     def _error_at(self, why: str, place: int) -> ParseError:
@@ -280,6 +289,13 @@ class _ExpressionParser:
                 c = self.peek()
             number = _NUMBER.match(self.text, self.at)
             if number and not self._is_zero_operator(number.group()):
+                if factors and number.group().isascii() and self._follows_letter():
+                    raise self.error(
+                        f"the number {number.group()} stands directly behind a letter, where it "
+                        "looks like an index, and operators have none. Put a space before it to "
+                        "multiply; the block of one body is an entry of  pp.evaluate_dense(expr, "
+                        "model, q)"
+                    )
                 with self.placed(self.at):
                     coefficient = times(coefficient, self.number(number))
                 self.at = number.end()
@@ -290,9 +306,24 @@ class _ExpressionParser:
         if not factors:
             if self.at > start and coefficient == 0:
                 return zero()
-            raise self.error(self._misread() or "an operator is missing here")
+            raise self._missing()
         with self.placed(start):
             return total_of([(coefficient, _written_product(factors))])
+
+    def _follows_letter(self) -> bool:
+        """Whether a name ends directly before this place."""
+        before = self.text[self.at - 1 : self.at]
+        return (before.isalnum() or unicodedata.combining(before or " ") != 0) and before != "ᵀ"
+
+    def _missing(self) -> ParseError:
+        block = _BLOCK.search(self.source, 0, self.at + 8) if self.peek() == "," else None
+        if block:
+            return self.error(
+                f"{block.group()} is the block of two bodies, and operators are those of all "
+                f"bodies. The numbers of a block are entries of  pp.evaluate_dense("
+                f'"{block[1]}", model, q)'
+            )
+        return self.error(self._misread() or "an operator is missing here")
 
     def number(self, found: re.Match[str]) -> Number:
         """A number of bounded length: fractions and integers are exact."""
@@ -466,6 +497,10 @@ class _ExpressionParser:
         return None
 
     def _misread(self) -> str:
+        """What to write instead of a block or an attribute; f(0) behind a name is neither."""
+        tip = _TIP.match(self.text, self.at)
+        if tip and tip[1] in self.leaves:
+            return f"did you mean {tip[1]} {tip[2]}? Put spaces between ASCII names"
         return "" if self.places is not None else hint_at(self.source, self.at)
 
     def _unknown(self, word: str) -> str:
@@ -474,6 +509,11 @@ class _ExpressionParser:
         if foreign:
             return f"'{word}' is a letter of papers, not of the catalogue: {foreign}"
         said = f"'{word}' is not an operator of the catalogue"
+        if word[0] == "q" and letters(word)[1:].strip("\u0307\u0308") == "" and len(word) > 1:
+            return f"{said}; generalized velocities are v, and their derivatives vdot, printed v̇"
+        first = "" if word.isascii() else self.words.foreign(word[0], self.source, self.words)
+        if first and len(word) > 1:
+            return f"'{word[0]}' is a letter of papers, not of the catalogue: {first}"
         if parts := self._in_ascii_names(word):
             return f"{said}; did you mean {' '.join(parts)}? Put spaces between ASCII names"
         close = get_close_matches(word, [*self.leaves, *self.names.functions], n=2)

@@ -186,12 +186,15 @@ def _feature(name: str) -> Feature:
 
 
 def _contacts(name: str, mechanism: Model, refusal: Refusal) -> str:
-    return (
-        f"{name} does not account for the forces between bodies that touch, and this system has "
-        "contacts. To simulate contact:\n"
+    simulated = (
+        "To simulate contact:\n"
         "    pp.simulate(system, q, v, duration)\n"
         "    pp.contact_step(system, q, v, tau, dt)\n"
-        "    pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
+        "    pp.Simulator(system, laws, dt, integrator='time_stepping')"
+    )
+    return (
+        f"{name} does not account for the forces between bodies that touch, and this system has "
+        f"contacts. {refusal.instead or simulated}\n"
         "To ignore contacts, pass system.model, or a system without contacts=."
     )
 

@@ -60,8 +60,12 @@ ATTRIBUTES = {
         "jnt_dofadr": "model.v_slices",
         "dof_damping": "model.damping",
         "dof_armature": "model.armature",
-        "qpos0": "model.neutral()",
-        "key_qpos key": "model.neutral(); files keep no others",
+        "qpos0": "model.neutral(), where no joint has a ref; else "
+        "pp.conventions.from_mujoco(model, m.qpos0).q",
+        "key_qpos key keyframes": "pp.conventions.from_mujoco(model, m.key_qpos[0]).q of an "
+        "MjModel m; models keep no keyframes",
+        "actuators": "every joint takes tau; pp.load warns of actuators with the law of each, and "
+        "model.diagnosis lists them",
         "qpos qvel qacc qfrc_applied xpos xquat": _NO_DATA,
     },
     "Drake": {
@@ -96,6 +100,7 @@ SAID_OTHERWISE = {
     "bodies links": "model.body_names, model.body('name')",
     "link_names": "model.body_names",
     "joint_limits limits": "model.lower, model.upper",
+    "total_mass": "sum(x.mass for x in model.inertias)",
     "masses mass": "[x.mass for x in model.inertias]",
     "q0": "model.neutral()",
     "attachments": "model.of(Kind)",

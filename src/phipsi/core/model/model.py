@@ -191,7 +191,11 @@ class Model(AttachedData, ChangedModels, ForeignAttributeHints, Value):
                 body_names,
                 joint_names,
                 frames,
-                [n for n, m in zip(body_names, modes, strict=True) if m],
+                {
+                    name: tuple(port.name for port in body.ports)
+                    for name, body, m in zip(body_names, flexible, modes, strict=True)
+                    if m and body is not None
+                },
             ),
             _hash=hash(description),
             cache={},

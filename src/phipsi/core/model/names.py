@@ -29,11 +29,11 @@ class Names:
         body_names: tuple[str, ...],
         joint_names: tuple[str, ...],
         frames: Mapping[str, tuple[int, Pose]],
-        flexible: Collection[str] = (),
+        flexible: Mapping[str, Collection[str]],
     ) -> None:
         self._bodies = {name: i for i, name in enumerate(body_names)}
         self._joints = {name: i for i, name in enumerate(joint_names)}
-        self._frames, self._flexible = frames, frozenset(flexible)
+        self._frames, self._flexible = frames, flexible  # bodies with modes, and their ports
 
     def body_index(self, name: str) -> int:
         """Number of a moving body in storage order."""
@@ -79,6 +79,13 @@ class Names:
         elif name == WORLD_NAME:
             host, pose = WORLD, _IDENTITY
         else:
+            for body, ports in self._flexible.items():
+                if name in ports:
+                    raise ModelError(
+                        f"a point is given on {name!r}, a port of the flexible body {body!r}. A "
+                        f"port needs a frame to be a point:  builder.add_frame({name!r}, {body!r}, "
+                        f"port={name!r})"
+                    )
             raise ModelError(
                 f"a point is given on {name!r}, which is not a body or frame of the model. "
                 + did_you_mean(name, [*self._bodies, *self._frames, WORLD_NAME])

@@ -107,6 +107,12 @@ def point_set(
         return points
     if points is not None and (not is_a(points, Sequence) or _is_one_point(points)):
         raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
+    for p in points or ():
+        if not isinstance(p, str) and not (is_a(p, Sequence) and len(p) and isinstance(p[0], str)):
+            raise ModelError(
+                f"points={points!r}: a point is the name of a body or frame, or (name, offset) "
+                "with three numbers in m:  points=[('hand', (0, 0, 0.1))]"
+            )
     names = [p if isinstance(p, str) else str(p[0]) for p in points or ()]
     frames = [model.resolve_point(p) for p in points or ()]
     return PointSet.of_frames(names, frames, axes or "world")

@@ -14,6 +14,11 @@ ALL_GROUPS = (1 << 64) - 1
 """The mask of a shape that may touch shapes of every group."""
 
 
+_CHANGED = {
+    "gravity": "another gravity is  model = model.with_gravity((0.0, 0.0, -1.62))",
+}
+
+
 class Value:
     """An object that never changes after construction; equality and hash go by `_key`."""
 
@@ -32,8 +37,8 @@ class Value:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
-            f"{type(self).__name__} is frozen: {name} cannot be set. "
-            f"Make a new one instead; a model is changed with model.with_body(...)."
+            f"{type(self).__name__} is frozen: {name} cannot be set. Make a new one instead; "
+            + _CHANGED.get(name, "a model is changed with model.with_body(...).")
         )
 
     def __delattr__(self, name: str) -> None:

@@ -125,6 +125,8 @@ NOT_OPERATORS: Mapping[str, str] = {
     "z": "z is the state of a filter, the vector that the sweep of ψ carries: write ψ K T'",
 }
 # fmt: on
+_ELSEWHERE = {"S": "Featherstone's S, the motion subspace, is H*"}
+"""Letters that another book is better known for; docs/notation.md 11.4 has the others."""
 
 PAPERS = tuple(LETTERS)
 
@@ -202,6 +204,7 @@ def explain_letter(
         said += f'; pp.parse(text, notation="{first}") reads the letters of {first}'
     else:
         said += "; none of these papers has all letters of this text, so write those of phipsi"
+    said += f". {_ELSEWHERE[word]}" if word in _ELSEWHERE else ""
     return said + (f"; your own operator? pass custom=[{word}]" if word.isascii() else "")
 
 

@@ -22,6 +22,7 @@ from phipsi.core.expressions import (
     identity,
     is_memoryless,
     product,
+    scaled,
     total_of,
     zero,
 )
@@ -77,12 +78,32 @@ def _expand_terms(x: Expr) -> list[tuple[Number, Expr]]:
     """The terms of x with derived operators written out."""
     out: list[tuple[Number, Expr]] = []
     for c, term in x.terms:
-        expanded = product(_expand_factor(y) for y in term.factors)
-        if expanded is term or expanded.op is not Op.SUM:
-            out.append((c, expanded))
+        scalars, plain = _without_scalars(term)
+        expanded = product(_expand_factor(y) for y in plain.factors)
+        if expanded.op is not Op.SUM:
+            out.append((c, _with_scalars(scalars, expanded)))
         else:
-            out.extend((c * d, y) for d, y in expanded.terms)
+            out.extend((c * d, _with_scalars(scalars, y)) for d, y in expanded.terms)
     return out
+
+
+def _without_scalars(term: Expr) -> tuple[list[Expr], Expr]:
+    """The scalars by name of a product, which may stand anywhere, and the rest."""
+    scalars: list[Expr] = []
+    factors: list[Expr] = []
+    for y in term.factors:
+        if y.function is scaled:
+            scalars.append(y.args[0])
+            factors += [] if y.args[1].op is Op.IDENTITY else [y.args[1]]
+        else:
+            factors.append(y)
+    plain = product(factors) if scalars and factors else term
+    return (scalars, plain) if plain is not term else ([], term)
+
+
+def _with_scalars(scalars: list[Expr], x: Expr) -> Expr:
+    """A product with scalars in its middle, where the core of H T X T* H* is."""
+    return x * product(scalars) if scalars else x
 
 
 def _expand_factor(x: Expr) -> Expr:

@@ -283,8 +283,9 @@ class EquationBuilder:
     ) -> Field:
         """Block inverse; `definite` blocks are factored by Cholesky, others by elimination.
 
-        The pivots are compared with `scale` (r × 1), to distinguish a singular hinge from a light
-        one.
+        The pivots are compared with `scale`: (r × 1) of definite blocks, to distinguish a singular
+        hinge from a light one; (r × r) of others, a term of their sum with which the rest may
+        cancel.
         """
         if x.op == "eye":
             return x

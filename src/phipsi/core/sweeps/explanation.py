@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from phipsi.core.expressions import Expr
 from phipsi.core.model import Model
-from phipsi.core.operators import CATALOGUE
+from phipsi.core.operators import CATALOGUE, leaves_of
 from phipsi.core.rewrite import RewriteStep, Rewriting
 from phipsi.core.sweeps.cheapest_plan import PlanCost, work_of
 from phipsi.core.sweeps.ir import (
@@ -22,6 +22,7 @@ from phipsi.core.sweeps.ir import (
     Loop,
     LoopStep,
     Naming,
+    Operation,
     StepKind,
     dependencies,
 )
@@ -118,7 +119,7 @@ def explain_steps(
     meanings: bool = False,
 ) -> Explanation:
     """The explanation of scheduled steps."""
-    recursion = Recursion(steps, outputs, latex=latex)
+    recursion = Recursion(steps, outputs, latex=latex, own=own_names(expressions, latex))
     sweeps = [
         Sweep(
             s.kind.value,
@@ -150,6 +151,12 @@ def _meaning(x: Field) -> str:
         block, inner = x.args[0].named, x.args[1].stands  # G w, made inside a step
         stands = block @ inner if inner is not None and inner.gives is block.takes else None
     return meaning_of_quantity(stands, x.named)
+
+
+def own_names(expressions: Sequence[Expr], latex: bool) -> frozenset[str]:
+    """How the custom operators and vectors of some expressions are printed."""
+    form = "latex" if latex else "greek"
+    return frozenset(x.text(form) for y in expressions for x in leaves_of(y) if x.row.is_own)
 
 
 def count_flops(steps: list[LoopStep], model: Model | None) -> int:
@@ -191,8 +198,19 @@ def _text(e: Explanation) -> str:
             lines.append(f"        {line}")
             if meaning:
                 lines.append(f"            {meaning}")
-    if any(line.startswith("W(k) = ") for sweep in e.sweeps for line in sweep.equations):
-        lines += ["", "W(k) is φ(world, k), the pose of body k in the world"]
+    own = own_names(e.expressions, e.latex)
+    left = [line.partition("(k) = ")[0] for sweep in e.sweeps for line in sweep.equations]
+    lines += [
+        text
+        for name in left
+        if re.fullmatch(r"W\d*", name) and name not in own
+        for text in ("", f"{name}(k) is φ(world, k), the pose of body k in the world")
+    ][:2]
+    equations = "\n".join(y for s in e.sweeps for y in s.equations)
+    indices = set(re.findall(r"(?<=[(,])\w(?=[,)])", equations))
+    if numbers := sorted(own & indices):
+        lines += ["", f"{', '.join(numbers)} in brackets is a number; elsewhere a custom operator"]
+    lines += _functions(e)
     lines += ["", f"cost  {e.order}, {_flops(e)}"]
     if e.levels:
         lines += ["", "levels (MM Fig. 3; 1 is the expression, 2 are its operators)"]
@@ -202,7 +220,30 @@ def _text(e: Explanation) -> str:
     if e.plans:
         lines += ["", "plans (time of one configuration in a batch, estimated)"]
         lines += [f"  {'>' if i == 0 else ' '} {plan}" for i, plan in enumerate(e.plans)]
-    return "\n".join(lines)
+    return _with_family_numbers("\n".join(lines), e)
+
+
+def _functions(e: Explanation) -> list[str]:
+    """What the functions in the equations are, such as gauge(V(k)): their rows say it."""
+    equations = [line for sweep in e.sweeps for line in sweep.equations]
+    written = "\n".join(line.partition(" = ")[2] for line in equations)
+    named = {line.partition("(")[0] for line in equations}
+    words = dict.fromkeys(re.findall(r"(?<![\w.{])([a-z][a-z_]{3,})(?=\*?\()", written))
+    known = [x for x in words if Operation.exists(x) and x not in named]
+    lines = [f"{x}(…): {Operation.named(x).meaning}" for x in known]
+    return ["", *lines] if lines else []
+
+
+_FAMILY = re.compile(r"([₀₁₂₃₄₅₆₇₈₉]+) is (\{[^{}₀₁₂₃₄₅₆₇₈₉]*\})")
+
+
+def _with_family_numbers(text: str, e: Explanation) -> str:
+    """The recursion with the numbers that Riccati families have in the computed expressions."""
+    before, mark, recursion = text.partition("\nrecursion (")
+    numbers = {braces: n for x in e.lowered[:1] for n, braces in _FAMILY.findall(str(x))}
+    for braces, number in numbers.items() if len(e.lowered) == 1 else ():
+        recursion = recursion.replace(braces, number)
+    return before + mark + recursion
 
 
 def _count(e: Explanation) -> str:
@@ -213,7 +254,7 @@ def _count(e: Explanation) -> str:
 def _flops(e: Explanation) -> str:
     if e.bodies is None:
         return f"about {e.flops} flops per body with one-dof hinges"
-    return f"about {e.flops} flops for {e.bodies} bodies"
+    return f"about {e.flops} flops for {e.bodies} {'body' if e.bodies == 1 else 'bodies'}"
 
 
 def _latex(e: Explanation) -> str:
@@ -292,8 +333,15 @@ _HEADINGS = {
 class Recursion:
     """Names the fields of a program and prints its steps."""
 
-    def __init__(self, steps: list[LoopStep], outputs: list[Field], *, latex: bool) -> None:
-        self.latex = latex
+    def __init__(
+        self,
+        steps: list[LoopStep],
+        outputs: list[Field],
+        *,
+        latex: bool,
+        own: frozenset[str] = frozenset(),
+    ) -> None:
+        self.latex, self.own = latex, own
         self.outputs = outputs
         self.names: dict[Field, str] = {}
         self.at_roots: dict[str, str] = {}
@@ -314,6 +362,8 @@ class Recursion:
                 continue
             self.at_roots = {}
             right = self._body(x.equation if x.equation is not None else x, at)
+            if right == self._named(x, at):  # an input under its own name
+                continue
             equals = " &= " if self.latex else " = "
             out.append((x, f"{self._named(x, at)}{equals}{right}{self._roots()}"))
         return out
@@ -352,15 +402,21 @@ class Recursion:
 
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
         base = x.named
+        own = frozenset[str]() if isinstance(base, Expr) else self.own  # its own name may be one
         if isinstance(base, Expr):
             base = base.text("latex" if self.latex else "greek")
         if not base:
             base = "y" if x in self.outputs else x.operation.letter
         taken[base] = taken.get(base, 0) + 1
-        if taken[base] == 1 and (x.named or len(self.outputs) == 1 and x in self.outputs):
+        alone = x.named or len(self.outputs) == 1 and x in self.outputs
+        if taken[base] == 1 and alone and base not in own:
             return base
-        count = taken[base]
-        return f"{base}_{{{count}}}" if self.latex else f"{base}{count}"
+        while True:
+            count = taken[base]
+            name = f"{base}_{{{count}}}" if self.latex else f"{base}{count}"
+            if name not in own:
+                return name
+            taken[base] += 1
 
     # -- printing ----------------------------------------------------------------------------------
 

@@ -451,7 +451,9 @@ class MemorylessBlocks:
 
         def invert(p: Field, d: Field) -> Field:
             if not (_positive(f.Jr) and _positive(f.M)):  # D can be anything but singular
-                return b.inverse(d, definite=False, owner=named.D.text("ascii"))
+                sum_with = None if _positive(f.Jr) or armature.op == "zero" else armature
+                owner = named.D.text("ascii")
+                return b.inverse(d, definite=False, owner=owner, scale=sum_with)
             # rounding errors are as large as the terms that cancel: inertias of bodies outboard
             known = f.M == Riccati().M and not _OWN_INERTIA.intersection(self.given)
             sizes = None if known else "given"

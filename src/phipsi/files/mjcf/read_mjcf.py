@@ -18,7 +18,7 @@ from phipsi import constraints as c
 from phipsi.core.model import WORLD_NAME, Frame, Pose, SpatialInertia, joints
 from phipsi.errors import FileError, ModelError, PhipsiError
 from phipsi.files.allowed_folders import AllowedFolders
-from phipsi.files.body_frames import in_body, link_frames
+from phipsi.files.body_frames import add_link_frames, in_body
 from phipsi.files.files import SourceLocation, attributed_to, unused
 from phipsi.files.load import Base, LoadOptions
 from phipsi.files.mjcf.checked_files import MjcfFiles, located_error, read_mjcf_files
@@ -55,6 +55,7 @@ class _MJCFReader:
             self.stated.setdefault((element.tag, element.name), element)
         self.names = {0: WORLD_NAME}
         self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
+        self.references = dict[str, float]()
 
     def read(self) -> ParsedRobot:
         taken = {self.m.names["body"][i] for i in range(1, self.m.nbody)}
@@ -65,6 +66,7 @@ class _MJCFReader:
             self._body(i)
         self._apply_base(self.options.base)
         self._note_free_joints()
+        self._note_references()
         self._frames()
         self.robot.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
         self.robot.exclusions.extend(exclusions_of(self.m, self.names))
@@ -119,6 +121,8 @@ class _MJCFReader:
                     step.armature,
                 )
             )
+            if step.ref:
+                self.references[step.name] = step.ref
             if step.joint.nv:
                 self.robot.joint_properties.append(step.joint_properties())
             outer, placement = child, Pose()
@@ -157,13 +161,27 @@ class _MJCFReader:
                     joint.at,
                 )
 
+    def _note_references(self) -> None:
+        """Joints whose coordinate is not 0 where the file draws them."""
+        for name, at in self.references.items():
+            self.robot.note(
+                "ref",
+                f"joint {shortened(name)}",
+                name,
+                "coordinates are measured as in MuJoCo, from its ref: in the pose of the file "
+                f"(qpos0) it is at {at:.6g}, and in model.neutral() at 0. For the former:\n"
+                f"    q = model.neutral(); q[model.q_slice({name!r})] = {at!r}",
+                self._at("joint", name),
+                numbers=(at,),
+            )
+
     # ---------------------------------------------------------------- frames and the rest
 
     def _frames(self) -> None:
         m, robot = self.m, self.robot
         taken, sites = set(self.names.values()), set(m.names["site"])
         shifts = {self.names[i]: shift for i, shift in self.shifts.items()}
-        robot.frames += link_frames(shifts, taken | sites)
+        add_link_frames(robot, shifts, taken | sites)
         taken.update(frame.name for frame in robot.frames)
         for k in range(m.nsite):
             name = m.names["site"][k]

@@ -22,7 +22,7 @@ from phipsi.algorithms import AS_CONSTRAINT
 from phipsi.attached import JointProperties
 from phipsi.core.model import WORLD_NAME, Frame, LimitsArgument, Pose, SpatialInertia, joints
 from phipsi.files.allowed_folders import AllowedFolders
-from phipsi.files.body_frames import hinge_shift, in_body, link_frames
+from phipsi.files.body_frames import add_link_frames, hinge_shift, in_body
 from phipsi.files.file_inertias import checked_mass, inertia_of
 from phipsi.files.files import attributed_to
 from phipsi.files.load import Base, LoadOptions
@@ -304,7 +304,7 @@ class _SDFReader:
                 make(joint.joint.params, name=joint.name, a=ends[0], b=ends[1])
             )
         taken = set(robot.links) | {scope(element.name) for element, scope in self.frames}
-        robot.frames += link_frames(shifts, taken)
+        add_link_frames(robot, shifts, taken)
         for name in robot.links:
             if name not in inboard and not X_body[name].is_identity:
                 robot.root_placements[name] = X_body[name]

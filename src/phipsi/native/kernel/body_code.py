@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
-from phipsi.core.backends import BLOCK, HINGE, HINGE_TOLERANCE
+from phipsi.core.backends import BLOCK, CANCELLED_TOLERANCE, HINGE, HINGE_TOLERANCE
 from phipsi.core.model import LawForm
 from phipsi.core.sweeps import (
     Domain,
@@ -124,8 +124,11 @@ def lower_inverse(low: en.Rows) -> en.Rows:
     return inv
 
 
-def inverse_general(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
-    """A⁻¹ by elimination with row exchanges, and the mask of singular configurations."""
+def inverse_general(e: Emitter, a: en.Rows, term: en.Rows | None = None) -> tuple[bl.Dense, Any]:
+    """A⁻¹ by elimination with row exchanges, and the mask of singular configurations.
+
+    The pivot of a column is compared with that column of `term`, if A is a sum with it.
+    """
     b = e.builder
     n = len(a)
     largest: Any = 0.0
@@ -143,7 +146,11 @@ def inverse_general(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
                 upper, lower = work[i][k], work[j][k]
                 work[i][k] = e.select(swap, lower, upper)
                 work[j][k] = e.select(swap, upper, lower)
-        good = e.compare(">", e.intrinsic("fabs", work[i][i]), limit)
+        least = limit
+        for row in term or ():
+            size = e.intrinsic("fabs", e.lift(row[i])) * e.number.tolerance(CANCELLED_TOLERANCE)
+            least = e.intrinsic("maxnum", least, size)
+        good = e.compare(">", e.intrinsic("fabs", work[i][i]), least)
         failed = b.not_(good)
         bad = failed if bad is None else b.or_(bad, failed)
         recip = 1.0 / work[i][i]
@@ -567,7 +574,8 @@ class BodyCode:
             out, bad = of(e, a, scale)
             self.place.fail(bad, HINGE)
             return out
-        general, bad = inverse_general(e, a)
+        term = self.rows(x.args[1]) if len(x.args) > 1 else None
+        general, bad = inverse_general(e, a, term)
         self.place.fail(bad, BLOCK)
         return general
 

@@ -9,7 +9,7 @@ from types import EllipsisType
 from typing import Any, cast
 
 from phipsi.core.expressions import Expr, Number, Op, Vocabulary, identity
-from phipsi.core.operators import as_expression, definition, vocabulary
+from phipsi.core.operators import as_expression, definition, inputs_of, vocabulary
 from phipsi.core.rewrite import Identity, sides_of
 from phipsi.errors import InputError, is_whole
 from phipsi.papers.derivations.derivation import (
@@ -52,6 +52,11 @@ MOST = 30_000
 _AGAIN = 6  # forms on which a further identity is used
 _FIRST = 0.02  # the part of them that is looked at before two identities are tried together
 _SHOWN = 4  # names in an error
+_VDOT, _TAU, _M_VDOT = map(as_expression, ("vdot", "tau", "mass_matrix vdot"))
+_M_INVERSE, _H_PHI = map(as_expression, ("mass_matrix^-1", "H phi"))
+_TEXTS = {"": "M phi* (a + gravity) + b", "f0": "B f0", "f_ext": "-f_ext"}
+_LOADS = {name: as_expression(text) for name, text in _TEXTS.items()}
+"""The forces on the bodies in the equations of motion, by the name of what acts."""
 
 
 # ---- the public function -------------------------------------------------------------------------
@@ -149,6 +154,13 @@ def derive(
             )
     allowed = _allowed(using, claim, words)
     steps, tried = list[DerivationStep](), 0
+    motion = _equation_of_motion(points, claim.condition)
+    if motion is not None and (using is None or ... in using):
+        solved, law = motion
+        if forces_acting(points[0], points[-1]) != {"f0"}:
+            allowed.append(law)
+        if solved not in points:
+            points.insert(1 if points[0] is _VDOT else -1, solved)
     for before, after in zip(points, points[1:], strict=False):
         leg = _leg(before, after, claim, allowed, max_forms, using is not None)
         tried += leg.tried
@@ -219,6 +231,24 @@ def _claim(lhs: Any, rhs: Any, condition: str | None, words: Vocabulary) -> Iden
             )
         lhs, rhs = sides_of(lhs)
     return Identity(_parsed(lhs, words), _parsed(rhs, words), condition or "")
+
+
+def _equation_of_motion(points: Sequence[Expr], condition: str) -> tuple[Expr, Identity] | None:
+    """ℳ⁻¹ (tau − …) for a derivation with the end vdot, and the equation that says so.
+
+    vdot and tau are inputs, which no identity of operators connects; the equation in the book has
+    the force f0.
+    """
+    if (points[0] is _VDOT) is (points[-1] is _VDOT) or "tau" not in inputs_of(points):
+        return None
+    acting = forces_acting(points[0], points[-1])
+    load = reduce(Expr.__add__, (x for n, x in _LOADS.items() if not n or n in acting))
+    rest = _H_PHI @ load
+    law = Identity(_TAU, _M_VDOT + rest, condition, name="equations of motion")
+    solved = _M_INVERSE @ (_TAU - rest)
+    if not holds_on_samples(_VDOT, solved, condition, forces=acting):
+        return None
+    return solved, law
 
 
 def _says(x: Identity, claim: Identity) -> bool:

@@ -18,6 +18,12 @@ from phipsi.papers.theorems.printed_equations import Printed, printed
 _KINDS = {"lemma": "lemma", "lemmas": "lemma", "eq.": "", "eq": "", "eqs.": "", "equation": ""}
 _SHORTEST_WORD, _SHOWN = 3, 6
 _ANY = ("*", "…", "...", "_")
+_ALGORITHMS = {
+    "aba": ("FD1 recursion", "innovations factorization", "Riccati recursion"),
+    "crba": ("composite-body recursion", "composite bodies"),
+    "rnea": ("Newton-Euler", "inverse dynamics"),
+}
+"""What recursions are called elsewhere, and the identities that they are."""
 _NUMBER = re.compile(r"(?:[a-z]\.?)?\d*\.?\d+[a-z]?")
 
 
@@ -28,7 +34,8 @@ def identities(query: str = "") -> list[Identity]:
     ----------
     query : str, optional
         A name or a part of it (``"Lemma 0.4"``), a paper and a number (``"SOA 0.28"``,
-        ``"88-11 a.35"``), a paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a
+        ``"88-11 a.35"``), a paper (``"MS"``), a recursion (``"ABA"``, ``"CRBA"``,
+        ``"RNEA"``), an operator (``"psi"``), or a pattern: a part of a
         product or sum, in which a separate star stands for any factors (``"H psi * H*"``), and
         which is also found in its adjoint. The first of these readings with a match is used.
         Default: the rewriter's rules, then the papers' other theorems.
@@ -60,7 +67,7 @@ def identities(query: str = "") -> list[Identity]:
         raise InputError(f"a query for identities is a str, not {type(query).__name__}")
     if not query.strip():
         return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
-    for reading in (_by_name, _by_source, _by_number, _by_pattern, _by_words):
+    for reading in (_by_algorithm, _by_name, _by_source, _by_number, _by_pattern, _by_words):
         found = list(reading(query))
         if found:
             return list({x.rule or x.name: x for x in reversed(found)}.values())[::-1]
@@ -187,6 +194,11 @@ def _book() -> tuple[Identity, ...]:
 def _by_name(query: str) -> Iterator[Identity]:
     wanted = _plain(query)
     return (x for x in all_identities() if wanted in map(_plain, (x.name, *x.name.split(" / "))))
+
+
+def _by_algorithm(query: str) -> Iterator[Identity]:
+    names = _ALGORITHMS.get(query.strip().casefold(), ())
+    return (x for name in names for x in all_identities() if x.name == name)
 
 
 def _plain(text: str) -> str:

@@ -17,8 +17,10 @@ from phipsi.core.expressions import Expr
 from phipsi.core.model import ANY_POINTS, UNAFFECTED, Model, PointSet, supports
 from phipsi.core.operators import (
     check_tables,
+    inputs_of,
     is_about_modes,
     is_of_rigid_bodies,
+    own_rows,
     paper_named,
     parse,
     written_nodes,
@@ -244,6 +246,7 @@ def prove(
             f'{type(identity).__name__}. Write  pp.prove("phi - psi = psi K H phi")  or, for two '
             "expressions,  pp.prove(pp.Identity(left, right), model)"
         )
+    own_rows(identity.expressions)  # rejects two custom operators of one name
     paper = paper or identity.paper
     if model is None:
         if q is not None or v is not None:
@@ -262,6 +265,7 @@ def prove(
             "pp.prove(identity, model)"
         )
     why = unmet(identity.condition, model)
+    note = _of_the_cut_tree(identity) if model.n_rows else ""
     if not is_about_rows(identity):
         model = parts(model)[0]
     if why:
@@ -275,7 +279,7 @@ def prove(
     rotors = unmet(NO_ROTORS, parts(model)[0])
     if paper and rotors and not proof:
         return Proof(identity, None, f"as {paper} means it, {rotors}")
-    return proof
+    return replace(proof, reason=proof.reason + note)
 
 
 def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]) -> Proof:
@@ -330,6 +334,7 @@ def _everywhere(
             limit=tried.limit,
         )
     saved = tried.sufficient_condition() if save else ""
+    note = _of_the_cut_tree(identity) if is_about_rows(identity) else ""
     reason = f"with {identity.condition}" if identity.condition else "in general"
     if saved:
         alone, too = (" alone", " too") if identity.condition else ("", "")
@@ -340,13 +345,24 @@ def _everywhere(
     return Proof(
         identity,
         False,
-        reason,
+        reason + note,
         verdict,
         mechanisms=tried.count,
         holds_if=saved,
         _witness=failed,
         _any_efforts=any_efforts,
     )
+
+
+def _of_the_cut_tree(identity: Identity) -> str:
+    """What vdot and tau of a claim are where there are constraints; "" if it names neither."""
+    names = inputs_of(identity.expressions)
+    means = {
+        "vdot": "vdot is arbitrary here, not the acceleration that satisfies the constraints",
+        "tau": "tau is the effort of the tree without its constraints: no multipliers act",
+    }
+    said = [words for name, words in means.items() if name in names]
+    return "".join(f". Note: {words}" for words in said)
 
 
 # ---- formulas of one body ------------------------------------------------------------------------

@@ -140,7 +140,8 @@ class LawControl:
     def __init__(self, model: Model, law: Law, *, in_contact: bool = False) -> None:
         if law.rate is not None:
             raise InputError(_needs_steps(law, in_contact))
-        self._acting, self._none = LawLinearization(model, (law,), 1e-3), np.zeros(model.nv)
+        made = block_diagram(model, (law,), 1e-3, quiet=True)  # what it lacks is an error below
+        self._acting, self._none = LawLinearization(model, made, 1e-3), np.zeros(model.nv)
         self.__qualname__ = law.name
         if self._acting.states:
             raise InputError(_needs_steps(law, in_contact))
@@ -155,16 +156,22 @@ class LawControl:
 
 def _needs_steps(law: Law, in_contact: bool) -> str:
     """Why a law is not a controller of a run without fixed steps, and what is."""
+    what = f"the law {law.name!r} is sampled or has states, which simulate does not support with"
+    if in_contact:
+        steps = f"pp.simulate(…, controller={law.name}, integrator='time_stepping', dt=1e-3)"
+        return f"{what} this integrator. Use fixed steps:\n    {steps}"
     steps = (
         f"sim = pp.Simulator(model, [{law.name}], dt=1e-3)\n"
         "    run = sim.rollout(sim.initial_state(q, v), steps=1000)"
     )
-    if in_contact:
-        steps = f"pp.simulate(…, controller={law.name}, integrator='time_stepping', dt=1e-3)"
-    return (
-        f"the law {law.name!r} is sampled or has states, which simulate does not support with "
-        f"this integrator. Use fixed steps:\n    {steps}"
-    )
+    sampled = ""
+    if law.rate is not None and not law.states and not law.discrete:
+        late = f", delay={law.delay}" if law.delay else ""
+        sampled = (
+            f"\nOr pass the law made without rate=, and sample it in simulate:\n"
+            f"    pp.simulate(…, controller={law.name}, rate={law.rate:g}{late})"
+        )
+    return f"{what} this integrator. Use fixed steps:\n    {steps}{sampled}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.core.backends import real_array
-from phipsi.errors import InputError, SingularMatrixError, shown
+from phipsi.errors import InputError, SingularMatrixError, is_whole, shown
 from phipsi.package_state import display
 from phipsi.simulation.runs.checks import checked_time
 from phipsi.support import import_optional
@@ -71,9 +71,11 @@ class LinearSystem:
         """
         s = self.poles()
         if self.dt is not None:
-            s = np.log(s) / self.dt
+            # z = 0 of a delay is infinitely fast
+            s = np.where(s == 0, -np.inf, np.log(np.where(s == 0, 1.0, s)) / self.dt)
         size = np.abs(s)
-        return size, np.where(size > 0, -np.real(s) / np.where(size > 0, size, 1), 1.0)
+        plain = (size > 0) & np.isfinite(size)
+        return size, np.where(plain, -np.real(s) / np.where(plain, size, 1), 1.0)
 
     @property
     def is_stable(self) -> bool:
@@ -96,24 +98,39 @@ class LinearSystem:
         return self._reaches(self.A.T, self.C.T, tolerance)
 
     def _reaches(self, A: Array, B: Array, tolerance: float) -> bool:
-        scale = max(np.linalg.norm(A, 2), 1e-300) if A.size else 1.0
-        width = B / max(np.linalg.norm(B, 2), 1e-300) if B.size else B
-        n = len(A)
+        if not A.size:
+            return True
+        from scipy.linalg import matrix_balance
+
+        # units of states in which fast and slow ones have numbers of one size
+        units = matrix_balance(A, permute=False, separate=True)[1][0], np.ones(len(A))
+        scaled = []
+        for unit in units:
+            states, width = A * unit / unit[:, None], B / unit[:, None]
+            size = np.linalg.norm(width, axis=0)
+            scale = max(np.linalg.norm(states, 2), 1e-300)
+            scaled.append((states, scale, width / np.where(size > 0, size, 1.0)))
         return all(
-            np.linalg.svd(np.hstack([(A - s * np.eye(n)) / scale, width]), compute_uv=False)[-1]
-            > tolerance
+            any(
+                _reaches_mode((states - s * np.eye(len(A))) / scale, width, tolerance)
+                for states, scale, width in scaled
+            )
             for s in self.poles()
         )
 
-    def discrete(self, dt: float) -> LinearSystem:
+    def discrete(self, dt: float, delay: int = 0) -> LinearSystem:
         """The same system in discrete time, with inputs held between samples (zero-order hold).
 
-        Exact: the exponential of [[A, B], [0, 0]] dt.
+        Exact: the exponential of [[A, B], [0, 0]] dt. With `delay`, inputs act some samples later,
+        and those that wait are the last states: of the input "tau[elbow]" they are
+        "tau[elbow].delay1", given one sample ago, and so on.
 
         Parameters
         ----------
         dt : float
             Sample time, s.
+        delay : int, optional
+            Delay of all inputs, in samples.
 
         Returns
         -------
@@ -129,10 +146,25 @@ class LinearSystem:
         whole = np.zeros((n + m, n + m))
         whole[:n, :n], whole[:n, n:] = self.A, self.B
         moved = expm(whole * step)
-        return replace(self, A=moved[:n, :n], B=moved[:n, n:], dt=step)
+        out = replace(self, A=moved[:n, :n], B=moved[:n, n:], dt=step)
+        if not is_whole(delay) or delay < 0:
+            raise InputError(f"delay={delay!r} must be an integer number of samples, at least 0")
+        return out._late(int(delay)) if delay and m else out
 
-    def lqr(self, Q: ArrayLike, R: ArrayLike) -> Array:
-        """LQR gain: u = −K x minimises ∫ (x* Q x + u* R u), or the sum if discrete.
+    def _late(self, delay: int) -> LinearSystem:
+        """The discrete system with inputs that wait for some samples, the newest first."""
+        (n, m), size = self.B.shape, self.B.shape[1] * delay
+        A, B = np.zeros((n + size, n + size)), np.zeros((n + size, m))
+        A[:n, :n], A[:n, n + size - m :] = self.A, self.B
+        A[n + m :, n : n + size - m], B[n : n + m] = np.eye(size - m), np.eye(m)
+        C = np.hstack([self.C, np.zeros((len(self.C), size))])
+        C[:, n + size - m :] = self.D
+        late = (f"{x}.delay{i + 1}" for i in range(delay) for x in self.input_names)
+        names = (*self.state_names, *late)
+        return replace(self, A=A, B=B, C=C, D=np.zeros_like(self.D), state_names=names)
+
+    def lqr(self, Q: ArrayLike, R: ArrayLike, N: ArrayLike | None = None) -> Array:
+        """LQR gain: u = −K x minimises ∫ (x* Q x + u* R u + 2 x* N u), or the sum if discrete.
 
         Parameters
         ----------
@@ -140,6 +172,8 @@ class LinearSystem:
             Weights of states, a matrix or its diagonal, without negative eigenvalues.
         R : array_like, shape (inputs, inputs) or (inputs,)
             Weights of inputs, a matrix or its diagonal, with positive eigenvalues.
+        N : array_like, shape (states, inputs), optional
+            Cross weights; [[Q, N], [N*, R]] has no negative eigenvalues. Default: 0.
 
         Returns
         -------
@@ -157,18 +191,24 @@ class LinearSystem:
         states, efforts = (_square(x, n) for x, n in ((Q, len(self.A)), (R, self.B.shape[1])))
         _check_weight("Q", states, 0.0)
         _check_weight("R", efforts, 1e-14)
+        cross = np.zeros(self.B.shape) if N is None else real_array("N", N)
+        if cross.shape != self.B.shape:
+            raise InputError(f"the weight N has shape {cross.shape}, but must be {self.B.shape}")
+        if N is not None:
+            whole = np.block([[states, cross], [cross.T, efforts]])
+            _check_weight("[[Q, N], [N*, R]]", whole, 0.0)
         solve = solve_continuous_are if self.dt is None else solve_discrete_are
         try:
-            X = solve(self.A, self.B, states, efforts)
+            X = solve(self.A, self.B, states, efforts, s=None if N is None else cross)
         except np.linalg.LinAlgError as error:
             raise self._without_gain(str(error)) from None
         A, B = self.A, self.B
         if self.dt is None:
-            K = np.linalg.solve(efforts, B.T @ X)
-            terms = [A.T @ X, X @ A, -(X @ B) @ K, states]
+            K = np.linalg.solve(efforts, B.T @ X + cross.T)
+            terms = [A.T @ X, X @ A, -(X @ B + cross) @ K, states]
         else:
-            K = np.linalg.solve(efforts + B.T @ X @ B, B.T @ X @ A)
-            terms = [A.T @ X @ A, -X, -(A.T @ X @ B) @ K, states]
+            K = np.linalg.solve(efforts + B.T @ X @ B, B.T @ X @ A + cross.T)
+            terms = [A.T @ X @ A, -X, -(A.T @ X @ B + cross) @ K, states]
         # SciPy does not always notice that there is no solution, and returns large numbers
         left, size = np.abs(sum(terms)).max(), sum(np.abs(x).max() for x in terms)
         if not left <= 1e-6 * size:
@@ -196,14 +236,23 @@ class LinearSystem:
         )
 
     def to_control(self) -> Any:
-        """As `control.StateSpace` of python-control, with the names of states, inputs, outputs."""
+        """As `control.StateSpace` of python-control, with the names of states, inputs, outputs.
+
+        Dots, which python-control does not allow in names, become underscores: "pid.target[0]" is
+        "pid_target[0]".
+        """
         control = import_optional("control", "to_control()", '"phipsi[control]"')
         return control.ss(
             *(self.A, self.B, self.C, self.D),
             0 if self.dt is None else self.dt,
-            states=list(self.state_names),
-            inputs=list(self.input_names),
-            outputs=list(self.output_names),
+            **{
+                kind: [x.replace(".", "_") for x in names]
+                for kind, names in (
+                    ("states", self.state_names),
+                    ("inputs", self.input_names),
+                    ("outputs", self.output_names),
+                )
+            },
         )
 
     def __repr__(self) -> str:
@@ -212,6 +261,25 @@ class LinearSystem:
         counts = ((len(self.A), "state"), (self.B.shape[1], "input"), (len(self.C), "output"))
         listed = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts)
         return f"<LinearSystem: {listed}{kind}{rest}>"
+
+
+_ROUNDING = 1e3 * np.finfo(float).eps
+
+
+def _reaches_mode(shifted: Array, width: Array, tolerance: float) -> bool:
+    """Whether [A − s I, B] has full rank, with A of norm 1 and columns of B of length 1 or 0.
+
+    Its smallest singular value is small too where a mode is much faster than others, and its left
+    eigenvector w has small entries where B acts. So w* B decides: it is 0 if the mode is not
+    reached, within the rounding of w, which is larger the closer other modes are.
+    """
+    if np.linalg.svd(np.hstack([shifted, width]), compute_uv=False)[-1] > tolerance:
+        return True
+    vectors, values, _ = np.linalg.svd(shifted)
+    w = vectors[:, -1]
+    found, terms = np.abs(w.conj() @ width), np.abs(w) @ np.abs(width)
+    rounding = _ROUNDING / max(values[-2], _ROUNDING) if len(values) > 1 else _ROUNDING
+    return bool(((found > tolerance * terms) & (found > rounding)).any())
 
 
 def _check_weight(name: str, weight: Array, least: float) -> None:

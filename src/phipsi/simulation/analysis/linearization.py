@@ -40,6 +40,8 @@ from phipsi.core.operators import J, v as rates
 from phipsi.errors import InputError, true_or_false
 from phipsi.simulation.analysis.law_linearization import ContinuousLaws, LawDerivatives
 from phipsi.simulation.analysis.linear_system import LinearSystem
+from phipsi.simulation.analysis.linearization_checks import check_operating_point
+from phipsi.simulation.analysis.step_derivatives import GRADIENT_WITH_CONTACTS
 from phipsi.simulation.integrators.motion import Motion
 
 Array = NDArray[Any]
@@ -47,7 +49,7 @@ _DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determ
 _OUTPUT = re.compile(r"^([qv])(?:\[(.+)\])?$")
 
 
-@supports(loops=True, flexible=True, rotors=True)
+@supports(loops=True, contacts=GRADIENT_WITH_CONTACTS, flexible=True, rotors=True)
 def linearize(
     model: Model | System,
     q: ArrayLike,
@@ -140,6 +142,7 @@ def linearize(
     at_q = _vector("q", q, tree.nq)
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
     acting = ContinuousLaws(tree, laws, parameters, states, t)
+    check_operating_point(tree, laws, at_v, damping, parameters)
     driven, set_points = acting.split(inputs)
     loss = _losses(tree, damping)
     motion = Motion(model)

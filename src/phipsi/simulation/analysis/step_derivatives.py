@@ -33,7 +33,16 @@ PRESCRIBED = Refusal(
 )
 
 
-@supports(loops=True, flexible=True, rotors=True, prescribed=PRESCRIBED)
+GRADIENT_WITH_CONTACTS = Refusal(
+    instead="Derivatives with contacts are those of a rollout, by weights of what it records:\n"
+    "    sim = pp.Simulator(system, laws, dt, integrator='time_stepping')\n"
+    "    sim.gradient(sim.initial_state(q, v), steps=1, cotangents={'v': weights})"
+)
+
+
+@supports(
+    loops=True, contacts=GRADIENT_WITH_CONTACTS, flexible=True, rotors=True, prescribed=PRESCRIBED
+)
 def step_derivatives(
     model: Model | System,
     q: ArrayLike,

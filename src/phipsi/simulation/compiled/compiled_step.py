@@ -21,6 +21,7 @@ w* A and w* B with weights w of the states.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from phipsi.simulation.runs.run_program import PeriodicUpdate, RunProgram
 
 Array = NDArray[Any]
+_HOLDS = re.compile(r"\.(previous|delay\d+)$")  # states that hold what other records are
 
 
 @final
@@ -191,6 +193,8 @@ class CompiledStep:
             known = None
             if name == INERTIA:
                 known = inertial_parameters(self.model).reshape(shape)
+            elif name == "gravity" and shape == (3,):
+                known = np.array(self.model.gravity)
             elif contacts is not None and name == contact.contact_rows.MATERIALS:
                 known = contact.contact_rows.slot_materials(contacts)
             out[name] = StepQuantity(name, shape, known)
@@ -213,7 +217,15 @@ class CompiledStep:
         has_contacts = self.mechanism.contact_pairs is not None
         touching = (contact.contact_rows.GAPS,) if has_contacts else ()
         rows = (*touching, *self.graph.row_states)
-        return ("q", "v", "t", "tau", "vdot", *self.circuit.records, *rows, *ends)
+        laws = (*self.circuit.records, *self.state_records)
+        return ("q", "v", "t", "tau", "vdot", *laws, *rows, *ends)
+
+    @property
+    def state_records(self) -> tuple[str, ...]:
+        """Those that are states of laws: neither held outputs nor values of the step before."""
+        states, known = self.circuit.of_kind("state"), self.circuit.records
+        kept = [n for n in states if n not in known and n not in self.graph.row_states]
+        return tuple(n for n in kept if not _HOLDS.search(n))
 
     def record(self, name: str) -> StepQuantity:
         """A record by its name; its values are those of `node`."""
@@ -255,6 +267,8 @@ class CompiledStep:
         if self.mechanism.contact_pairs is not None and name == contact.contact_rows.GAPS:
             return as_node(impacts.contact_steps.ContactSteps(graph).slots(start.q)[0].gap)
         if name in graph.row_states:
+            return start.states[name]
+        if name in self.state_records:
             return start.states[name]
         if name in self.circuit.records:
             return graph.values(start, [self.circuit.records[name]])[0]

@@ -15,18 +15,19 @@ from phipsi.algorithms import chart_of
 from phipsi.core.arrays import Shape, evaluate
 from phipsi.core.backends import OnError, check_on_error, joint_array, real_array
 from phipsi.core.model import Model, as_list, mechanism_of, supports, whole_number
-from phipsi.errors import InputError, no_attribute, one_of, true_or_false, warn
-from phipsi.laws import BlockDiagram
+from phipsi.errors import InputError, answered, no_attribute, one_of, true_or_false, warn
 from phipsi.simulation.compiled.compiled_step import CompiledStep
 from phipsi.simulation.compiled.episodes import Episodes, starts_of
+from phipsi.simulation.compiled.law_decay import check_law_decay
 from phipsi.simulation.compiled.simulator_results import (
+    ParameterGradients,
     Rollout,
     SimulatorGradient,
     own_rows,
     recorded_run,
     weights_of,
 )
-from phipsi.simulation.compiled.simulator_state import SimulatorState, check_state
+from phipsi.simulation.compiled.simulator_state import SimulatorState, check_initial, check_state
 from phipsi.simulation.diagram.connect_laws import block_diagram
 from phipsi.simulation.forces.stored_properties import acting_laws, not_acting
 from phipsi.simulation.integrators.motion import Motion
@@ -34,7 +35,6 @@ from phipsi.simulation.integrators.step_graph import INERTIA
 from phipsi.simulation.integrators.tableaux import METHODS, SIMULATED
 from phipsi.simulation.runs.checks import (
     check_contacts,
-    check_determined,
     check_quaternions,
     check_room,
     checked_number,
@@ -44,7 +44,7 @@ from phipsi.simulation.runs.checks import (
     reject_unfit,
 )
 from phipsi.simulation.runs.rollout import failure
-from phipsi.simulation.runs.rollout_arguments import per_step_efforts
+from phipsi.simulation.runs.rollout_arguments import BY_STEPS, per_step_efforts
 
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
@@ -145,9 +145,7 @@ class Simulator:
         self.reproducible = true_or_false("reproducible", reproducible)
         self.laws: Any = acting_laws(whole, laws, integrator)
         own = tuple(as_list("per_trajectory", per_trajectory, "['M']"))
-        made: Any = self.laws
-        if not isinstance(made, BlockDiagram):
-            made = block_diagram(whole, self.laws, self.dt, own)
+        made = block_diagram(whole, self.laws, self.dt, own)
         check_contacts(METHODS[integrator], whole, made.joint_rows)
         if episodes is not None and not isinstance(episodes, Episodes):
             raise InputError(f"episodes={episodes!r} must be pp.Episodes(…) or None")
@@ -259,7 +257,7 @@ class Simulator:
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
         flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
         Motion(mechanism).check_start(*flat, names=("q", "v"))
-        check_determined(mechanism, flat[0], compiled.circuit.rows)
+        check_initial(self, flat[0], values)
         if mechanism.contact_pairs is not None:
             name = contact.contact_rows.MATERIALS
             if name in (parameters or {}):
@@ -291,6 +289,7 @@ class Simulator:
         if not resolve:
             fix = "sim.initial_state(q, v, resolve_penetration=True)    # moves with the first step"
             self.check_gaps(state, fix)
+        check_law_decay(state)
         return state
 
     def check_gaps(self, state: SimulatorState, fix: str) -> None:
@@ -320,9 +319,8 @@ class Simulator:
             value, shape = given.get(name, self.parameters[name]), quantity.shape
             if value is None:
                 raise InputError(
-                    f"{name!r} is a per-trajectory parameter without a default, and no value was "
-                    "passed. Pass\n"
-                    f"    sim.initial_state(…, parameters={{{name!r}: …}})    # (..., *{shape})"
+                    f"{name!r} is a per-trajectory parameter without a default. Pass values (..., "
+                    f"{str(shape)[1:]}:\n    sim.initial_state(…, parameters={{{name!r}: …}})"
                 )
             known = self.compiled.circuit.quantities.get(name)
             if known is not None and known.kind == "parameter":
@@ -389,6 +387,7 @@ class Simulator:
         else:
             state.advance_by(whole_number("steps", steps, 0), whole_number("threads", threads))
 
+    @answered("rollout", BY_STEPS, InputError)
     def rollout(
         self,
         state: SimulatorState,
@@ -586,10 +585,10 @@ class Simulator:
             shaped.pop("v"),
             shaped,
             by_tau.reshape(*batch, *by_tau.shape[1:]),
-            {
-                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x
+            ParameterGradients(
+                (n, x.reshape(*batch, *x.shape[1:]) if n in state.own else x)
                 for n, x in found.parameters.items()
-            },
+            ),
         )
 
 

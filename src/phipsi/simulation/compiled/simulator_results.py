@@ -14,7 +14,7 @@ from phipsi import contact
 from phipsi.algorithms import System
 from phipsi.core.backends import real_array
 from phipsi.core.model import as_list, whole_number
-from phipsi.errors import InputError, is_whole
+from phipsi.errors import InputError, is_whole, no_attribute
 from phipsi.simulation.compiled.one_trajectory import OwnForces, own_mechanism
 from phipsi.simulation.compiled.simulator_state import check_state
 from phipsi.simulation.runs.rollout_arguments import per_step_efforts
@@ -25,6 +25,21 @@ if TYPE_CHECKING:
     from phipsi.contact import Certificate, ContactRecord
 
 Array = NDArray[Any]
+_OF_TRAJECTORIES = (
+    "to_csv", "save", "to_html", "report", "render", "resample", "energy", "momentum",
+)  # fmt: skip
+"""What a trajectory has and a rollout of several has not."""
+
+
+class ParameterGradients(dict[str, Any]):
+    """Gradients by names of parameters; of one that was not asked for it says how to ask."""
+
+    def __missing__(self, name: object) -> Any:
+        known = ", ".join(map(repr, self)) or "none"
+        raise KeyError(
+            f"there is no gradient with respect to {name!r}, but of: {known}. Ask for it:  "
+            f"sim.gradient(…, parameters=({name!r},))"
+        )
 
 
 class SimulatorGradient(NamedTuple):
@@ -186,6 +201,14 @@ class Rollout:
         record = contact.contact_record.ContactRecord
         return record(pairs, self.t, self.q, impulses, sim.dt, proof)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            batch = vars(self)["state"].batch if "state" in vars(self) else ()
+            one = f"rollout.trajectory({', '.join('0' * len(batch))})"
+            told = f": trajectories have it:\n    {one}.{name}"
+            raise no_attribute(self, name, dict.fromkeys(_OF_TRAJECTORIES, told))
+
     def plot(self, joints: Any = None, *, index: Any = ()) -> Any:
         """Plot one trajectory over time: ``rollout.trajectory(index).plot(joints)``.
 
@@ -212,7 +235,8 @@ class Rollout:
         energy is that of the motion. Its `tau` are all torques and forces at the joints, those of
         laws and elements included; if they were not recorded, the trajectory is simulated once more
         when they are read. The energy is NaN where `episodes` randomize parameters of laws and
-        elements during the rollout.
+        elements during the rollout. Everything else that was recorded is in its `records`, is drawn
+        by `Trajectory.plot`, and written by `Trajectory.to_csv`.
 
         Parameters
         ----------
@@ -264,6 +288,8 @@ class Rollout:
             system=own if isinstance(own, System) and own.n_rows else None, stored=stored,
             elements=forces.elements.bound, acting=forces.acting,
         )  # fmt: skip
+        own_names = ("t", "q", "v", "tau", contact.contact_rows.IMPULSES)
+        out.with_records({n: x[place][there] for n, x in self._found.items() if n not in own_names})
         return out if contacts is None else out.with_contacts(contacts)
 
     def _is_known(self, randomized: Mapping[str, Any]) -> bool:

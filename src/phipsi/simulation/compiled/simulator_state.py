@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -15,7 +15,10 @@ from phipsi.core.arrays import GraphEvaluator
 from phipsi.core.backends import joint_array
 from phipsi.core.model import as_floats
 from phipsi.errors import InputError, SimulationError
+from phipsi.laws import INERTIA
 from phipsi.simulation import impacts
+from phipsi.simulation.forces.joint_limits import warn_beyond_limits
+from phipsi.simulation.runs.checks import check_determined, check_inertias
 from phipsi.simulation.runs.rollout import failure
 
 if TYPE_CHECKING:
@@ -280,6 +283,15 @@ class SimulatorState:
             return compiled.unsolved_contact(self.graph_values(i))
 
         return failure(compiled.mechanism, *about, unsolved, overlap)
+
+
+def check_initial(simulator: Any, q: Array, values: Mapping[str, Array]) -> None:
+    """Check initial configurations (n, nq) with laws, and inertias among the parameters."""
+    check_determined(simulator.compiled.mechanism, q, simulator.compiled.circuit.rows)
+    warn_beyond_limits(simulator.model, simulator.laws, q)
+    own = simulator.parameters.get(INERTIA)
+    if own is not None and INERTIA in values:
+        check_inertias(simulator.model, np.asarray(own), values[INERTIA])
 
 
 def check_state(simulator: Any, given: Any) -> None:

@@ -27,6 +27,7 @@ from phipsi.core.arrays import Tracer, as_array
 from phipsi.core.backends import joint_at
 from phipsi.core.model import UNAFFECTED, Model, Refusal, as_floats, supports, tree_of
 from phipsi.errors import InputError, true_or_false
+from phipsi.laws import Law
 from phipsi.simulation.control.actuated_mechanism import DrivenMechanism
 from phipsi.simulation.control.compiled_control import computed_torque, pd_gravity
 from phipsi.simulation.control.operational_space import OperationalSpace, OperationalSpaceDynamics
@@ -101,6 +102,7 @@ class ComputedTorque:
     parameters: ClassVar[Mapping[str, str]] = {
         "kp": "kp", "kd": "kd", "reference": "reference",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("kp", "kd")
 
     def __init__(
         self,
@@ -189,6 +191,7 @@ class PDGravity:
     parameters: ClassVar[Mapping[str, str]] = {
         "kp": "kp", "kd": "kd", "reference": "reference",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("kp", "kd")
 
     def __init__(
         self,
@@ -262,11 +265,14 @@ class Saturated:
     """
 
     parameters: ClassVar[Mapping[str, str]] = {"efforts": "limits", "controller": "controller"}
+    not_negative: ClassVar[tuple[str, ...]] = ("efforts",)
 
     def __init__(
         self, controller: Controller, model: Model, efforts: ArrayLike | None = None
     ) -> None:
         model = tree_of(model, Saturated)
+        if isinstance(controller, Law) and controller.arguments != ("t", "q", "v"):
+            raise InputError(_limited_law(controller, efforts))
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
@@ -317,6 +323,22 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
         wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
         raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
     return np.array(full)
+
+
+def _limited_law(law: Law, efforts: Any) -> str:
+    """How a law is limited, which is no function of (t, q, v)."""
+    limit = "limit" if efforts is None else f"{efforts}"
+    own = f"    {law.name}.bind(limit={limit})"
+    inside = f"    return np.clip(tau, -{limit}, {limit})"
+    return (
+        f"Saturated takes a function of (t, q, v), and {law.name!r} is a law, whose arguments are "
+        "passed by name. "
+        + (
+            f"Its limits are an argument:\n{own}"
+            if "limit" in law.arguments
+            else f"Limit its torques in the law itself:\n{inside}"
+        )
+    )
 
 
 def _rated_efforts(model: Model) -> Array:

@@ -147,6 +147,7 @@ class OperationalSpace:
         "kp": "kp", "kd": "kd", "reference": "reference",
         "null_damping": "_own_damping", "null_space": "null_space",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("kp", "kd", "null_damping")
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from phipsi.core.arrays import (
     constant,
     expand,
     fail,
+    not_negative_names,
     parameters_by_name,
     short,
     traced_call,
@@ -24,19 +25,21 @@ from phipsi.core.arrays import (
 from phipsi.core.expressions import Expr
 from phipsi.core.model import Model, as_floats, flattened
 from phipsi.errors import InputError, LawError, PhipsiError, did_you_mean
-from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Signal, seeded
+from phipsi.laws import OUTPUTS, RESERVED, BlockDiagram, Law, Range, Signal, seeded
+from phipsi.simulation.diagram.check_laws import check_acting, check_commands
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 
 
 def block_diagram(
-    mechanism: Model, laws: Any, dt: float, given: Sequence[str] = ()
+    mechanism: Model, laws: Any, dt: float, given: Sequence[str] = (), *, quiet: bool = False
 ) -> BlockDiagram:
     """All laws of a run, traced once and joined.
 
-    **Arguments:** `mechanism`, a model or a system; `laws`, a law, or several: `Law`, force
-    elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
-    s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and elements
-    then read what the trajectory has, and programs that laws call are those of their model.
+    **Arguments:** `mechanism`, a model or a system; `laws`, a diagram, a law or several: `Law`,
+    force elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the
+    run, s, which sampled laws must fit; `given`, as for `Simulator`: signals, expressions and
+    elements then read what the trajectory has, and programs that laws call are those of its model;
+    `quiet`, without warnings about laws that hardly do what was meant.
     **Returns:** a `BlockDiagram`. **Raises:** `LawError`, with the line of the law.
 
     >>> import phipsi as pp
@@ -48,6 +51,8 @@ def block_diagram(
     >>> list(made.of_kind("parameter")), made.efforts.shape
     (['damp.c'], (2,))
     """
+    if isinstance(laws, BlockDiagram):
+        return laws
     wiring = DiagramBuilder(mechanism, dt, given)
     several = flattened(laws) if isinstance(laws, Iterable) else (laws,)
     functions: list[Law] = []
@@ -68,7 +73,10 @@ def block_diagram(
     for wire_all, elements in together.items():
         with wiring.records_programs():
             wire_all(elements, wiring)
-    _Laws(wiring, functions).wire()
+    several_laws = _Laws(wiring, functions)
+    several_laws.wire()
+    if not quiet:
+        several_laws.warn()
     return wiring.circuit()
 
 
@@ -82,7 +90,17 @@ def _of_controller(function: Callable[..., Any]) -> Law:
 
     controller.__wrapped__ = function  # type: ignore[attr-defined]
     name = name if name.isidentifier() else "controller"
-    return Law(controller, name, ("t", "q", "v", *numbers)).bind(**numbers)
+    ranges = dict.fromkeys(not_negative_names(function), Range())
+    return Law(controller, name, ("t", "q", "v", *numbers), ranges=ranges).bind(**numbers)
+
+
+_OTHER_NAMES = {
+    "v": ("qd", "dq", "qdot", "q_dot", "qvel", "vel", "velocity", "velocities", "omega", "dqdt"),
+    "t": ("time", "time_s"),
+    "q": ("qpos", "pos", "position", "positions", "theta", "angle", "angles"),
+    "q and v, two arguments": ("x", "state"),
+}
+"""What users of other libraries call the arguments of a law."""
 
 
 @final
@@ -91,6 +109,7 @@ class _Laws:
 
     def __init__(self, wiring: DiagramBuilder, laws: list[Law]) -> None:
         self.wiring, self.laws = wiring, _by_name(laws)
+        self._given = dict(zip(self.laws, laws, strict=True))
         self._done: dict[str, dict[str, Any]] = {}
         self._open: list[str] = []
         self._previous: list[tuple[str, str, str]] = []
@@ -101,7 +120,7 @@ class _Laws:
         for name in self.laws:
             self.outputs(name)
         for state, name, output in self._previous:
-            node = as_node(self.output(name, output))
+            node = as_node(self._output(name, output))
             known = self.wiring.state_shape(state)
             if node.shape != known:
                 fail(
@@ -113,6 +132,12 @@ class _Laws:
             self.wiring.remember(_period(self.laws[name], self.wiring.dt), state, node)
         for total, members in self.wiring.cycles().items():
             self._reject_cycle(total, members[0])
+
+    def warn(self) -> None:
+        """Warn of laws that were accepted, but hardly do what was meant."""
+        read = {x for several in self._reads.values() for x in several}
+        check_acting(self.laws, self._done, read | {x[1] for x in self._previous})
+        check_commands(self.laws, self._name, lambda x: _places(self.wiring.model, x, "v"))
 
     def _reject_cycle(self, total: str, law: str) -> None:
         """A law changes a total that it reads, itself or through the laws that it reads."""
@@ -154,25 +179,43 @@ class _Laws:
         """The line for the law that reads the output of one that waits for it."""
         signal = f"pp.signals.previous({name!r}, {asked!r}, initial=0.0)"
         reader = self.laws[self._open[-1]]
-        wanted = Signal("output", (name, asked))
-        argument = next((n for n, x in reader.bound.items() if repr(x) == repr(wanted)), None)
+        argument = next((n for n, x in reader.bound.items() if self._is_output(x, name)), None)
         return signal if argument is None else f"{reader.name}.bind({argument}={signal})"
 
-    def output(self, name: str, output: str) -> Any:
+    def _is_output(self, value: Any, name: str) -> bool:
+        """Whether a bound value is an output of a law."""
+        of_law = isinstance(value, Signal) and value.kind == "output"
+        return of_law and self._name(value.of[0]) == name
+
+    def _name(self, law: Any) -> str:
+        """The name in this simulation of a law that is read, itself or by its name."""
+        if isinstance(law, Law):
+            return read_law(law, self._given)
+        name = str(getattr(law, "name", law))
+        same = [n for n, x in self._given.items() if x.name == name]
+        if len(same) > 1:
+            raise LawError(_ambiguous(name, same))
+        return name
+
+    def output(self, law: Any, output: str) -> Any:
         """One output of a law."""
+        name = self._name(law)
         if self._open:
             self._reads.setdefault(self._open[-1], []).append(name)
+        return self._output(name, output)
+
+    def _output(self, name: str, output: str) -> Any:
         found = self.outputs(name, output)
         if output not in found:
             fail(f"the law has no output {output!r}. {did_you_mean(output, found)[:-1]}",
                  place=self.laws[name].place)  # fmt: skip
         return found[output]
 
-    def previous(self, name: str | Signal, *rest: Any) -> Any:
+    def previous(self, law: Any, *rest: Any) -> Any:
         """An output or a signal of the step before, as a state."""
-        if isinstance(name, Signal):
-            return self._previous_signal(name, *rest)
-        output, initial = rest
+        if isinstance(law, Signal):
+            return self._previous_signal(law, *rest)
+        name, (output, initial) = self._name(law), rest
         if name not in self.laws:
             self.outputs(name)  # says what is wrong
         state = f"{name}.{output}.previous"
@@ -208,9 +251,17 @@ class _Laws:
 
     def _wired(self, law: Law) -> dict[str, Any]:
         arguments = {name: self._argument(law, name) for name in law.arguments}
-        found = traced_twice(
-            lambda: _traced(law, arguments, self.wiring), _are_alike, law.function, law.place
-        )
+        try:
+            found = traced_twice(
+                lambda: _traced(law, arguments, self.wiring), _are_alike, law.function, law.place
+            )
+        except LawError as error:
+            if not _is_ready(law):
+                raise
+            shapes = ", ".join(f"{n} {np.shape(x)}" for n, x in arguments.items())
+            raise LawError(
+                f"{law.name}, whose arguments have the shapes {shapes}:\n{error}"
+            ) from None
         for name in (*law.states, *law.discrete):
             if name not in found:
                 what = "rate" if name in law.states else "next value"
@@ -247,9 +298,12 @@ class _Laws:
             if name in first:
                 return wiring.state(f"{law.name}.{name}", first[name])
         if name not in law.bound:
+            meant = next((x for x, names in _OTHER_NAMES.items() if name in names), None)
+            hint = "" if meant is None else f"the argument {name} is called {meant} here; or "
             fail(
                 f"argument {name!r} is not bound",
                 (
+                    f"{hint}"
                     f"write  {law.name}.bind({name}=…)  with a number, an array, an expression, or "
                     f"one of pp.signals; {', '.join(RESERVED)} are supplied by the simulation"
                 ),
@@ -269,7 +323,7 @@ class _Laws:
             if isinstance(error, LawError) and self._open[-1:] != [law.name]:
                 raise
             raise LawError(f"{law.place}{name}={short(value)}: {error}") from error
-        return wiring.parameter(f"{law.name}.{name}", value)
+        return wiring.parameter(f"{law.name}.{name}", value, range=law.ranges.get(name))
 
     def _shaped(self, law: Law, name: str, value: Any) -> Node:
         """An output in the shape that it must have."""
@@ -339,9 +393,12 @@ def _traced(law: Law, arguments: Mapping[str, Any], wiring: DiagramBuilder) -> d
         if not isinstance(name, str) or not name.isidentifier():
             fail(f"the output {short(name)} is not a name", "return {'tau': …}", law.place)
         if name in ("force", "wrench") and not law.points:
-            fail(f"the point where {name!r} acts is missing", f"{law.name}.at('tip')", law.place)
+            bound = ".bind(…)" if law.bound else ""
+            line = f"{law.name}{bound}.at({wiring.model.body_names[-1]!r})"
+            fail(f"the point where {name!r} acts is missing", f"pass  {line}", law.place)
         if name in RESERVED:
-            fail(f"the output {name!r} has the name of an input", "return {'tau': …}", law.place)
+            why = f"the output {name!r} has the name of an input"
+            fail(why, f"return it under another name:  {{'{name}_wanted': …}}", law.place)
         try:
             as_node(value)
         except LawError as error:
@@ -367,6 +424,11 @@ def check_controller_acts(law: Law, made: BlockDiagram) -> None:
         )
 
 
+def _is_ready(law: Law) -> bool:
+    """Whether the function of a law is one of this library, whose lines are not the user's."""
+    return law.place == f"{law.name}: "
+
+
 def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Whether a law returns the same graphs under the same names."""
     return list(first) == list(second) and all(
@@ -389,6 +451,9 @@ def _advice(law: Law, name: str, model: Model, shape: Shape) -> str:
         if fit:
             text += f".\n{law.name}.on({fit[0]!r}) acts on one joint, and reads its q and v only"
         return text
+    if _is_ready(law) and name in law.states:
+        size = shape[0] if len(shape) == 1 else shape
+        return f"pass  initial=np.zeros({size})  to {law.name}, in the shape of what it reads"
     if name in OUTPUTS:
         return f"{name} has one shape for all laws of this mechanism"
     return f"the first value of {name!r} determines its shape"
@@ -425,6 +490,48 @@ def _period(law: Law, dt: float) -> int:
             law.place,
         )
     return whole
+
+
+def read_law(law: Law, laws: Mapping[str, Law]) -> str:
+    """The name, among the laws of a simulation, of a law that another one reads.
+
+    It is the same object, or what `bind`, `on`, `silent` and the like made of it. A law of the same
+    name that has another function is another law.
+    """
+
+    def derived(x: Law) -> bool:
+        return x.function is law.function and x.bound is law.bound and x.joints == law.joints
+
+    tests: tuple[Callable[[Law], bool], ...] = (
+        lambda x: x is law,
+        lambda x: derived(x) and x.name == law.name,
+        derived,
+        lambda x: x.function is law.function and x.name == law.name,
+        lambda x: x.function is law.function,
+    )
+    for fits in tests:
+        found = [name for name, x in laws.items() if fits(x)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise LawError(_ambiguous(law.name, found))
+    if law.name not in laws:
+        return law.name  # its reader says what is wrong
+    raise LawError(
+        f"the law {law.name!r} that is read is not among the laws of the simulation; the one there "
+        "of this name is another law. Pass the law that is read to the simulation too, or read the "
+        f"other one by its name:\n    pp.signals.output({law.name!r})"
+    )
+
+
+def _ambiguous(name: str, found: Sequence[str]) -> str:
+    listed = ", ".join(map(repr, found))
+    return (
+        f"{len(found)} laws are named {name!r}, and which of them is read is ambiguous (in this "
+        f"simulation they are {listed}). Name them yourself, and read the law that you mean:\n"
+        f"    second = {name}.named('second')\n"
+        "    pp.signals.output(second)"
+    )
 
 
 def _by_name(laws: list[Law]) -> dict[str, Law]:

@@ -35,6 +35,7 @@ from phipsi.laws import (
     BlockDiagram,
     JointRows,
     Quantity,
+    Range,
     Sampling,
     noise_numbers,
 )
@@ -78,11 +79,12 @@ class DiagramBuilder:
         shape: Shape,
         value: Array | None = None,
         fixed: tuple[Array, str] | None = None,
+        range: Range | None = None,
     ) -> Tracer:
         """An input of the circuit; the same one if it already exists."""
         known = self._quantities.get(name)
         if known is None:
-            known = self._quantities[name] = Quantity(name, kind, tuple(shape), value, fixed)
+            known = self._quantities[name] = Quantity(name, kind, tuple(shape), value, fixed, range)
         elif (known.kind, known.shape) != (kind, tuple(shape)):
             raise LawError(
                 f"{name!r} is a {known.kind} of shape {known.shape} and a {kind} of shape "
@@ -95,10 +97,16 @@ class DiagramBuilder:
         count = self._names[name] = self._names.get(name, 0) + 1
         return name if count == 1 else f"{name}_{count}"
 
-    def parameter(self, name: str, value: Any, fixed: tuple[Array, str] | None = None) -> Tracer:
+    def parameter(
+        self,
+        name: str,
+        value: Any,
+        fixed: tuple[Array, str] | None = None,
+        range: Range | None = None,
+    ) -> Tracer:
         """A number or an array that every trajectory may have its own of, where it is not fixed."""
         array = np.array(value, dtype=np.float64)
-        return self.given(name, "parameter", array.shape, array, fixed)
+        return self.given(name, "parameter", array.shape, array, fixed, range)
 
     def state(self, name: str, first: Any) -> Tracer:
         """A state of a law."""

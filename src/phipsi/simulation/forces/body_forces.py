@@ -271,6 +271,7 @@ class RigidRopes(Force):
     """Ropes that do not stretch, as arrays."""
 
     parameters: ClassVar[Mapping[str, str]] = {"length": "lengths"}
+    not_negative: ClassVar[tuple[str, ...]] = ("length",)
     name: ClassVar[str] = "rope"
     kind: ClassVar[str] = "Rope"
 
@@ -323,6 +324,7 @@ class PointSprings(Force):
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "k", "rest_length": "rest", "damping": "c",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness", "rest_length", "damping")
     name: ClassVar[str] = "point_spring"
 
     def __init__(self, rows: list[Any], *, slack: bool = False) -> None:

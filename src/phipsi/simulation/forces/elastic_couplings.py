@@ -73,6 +73,9 @@ class ElasticCoupling(PrintedForce):
         "stiffness": "_k", "damping": "_c", "backlash": "_gap", "dissipation": "_alpha",
         "offset": "_offset",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = (
+        "stiffness", "damping", "backlash", "dissipation",
+    )  # fmt: skip
 
     def __init__(
         self,

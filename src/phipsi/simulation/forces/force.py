@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from phipsi.core.arrays import (
     as_node,
     fail,
+    not_negative_names,
     parameters_by_name,
     place_of,
     traced_call,
@@ -27,7 +28,7 @@ from phipsi.core.compiler import compile
 from phipsi.core.model import Model, flattened, floats_of
 from phipsi.core.operators import V, pose
 from phipsi.errors import InputError
-from phipsi.laws import JointRows, Law
+from phipsi.laws import JointRows, Law, Range
 from phipsi.simulation.diagram.diagram_builder import DiagramBuilder
 from phipsi.support import one_line, value_in_line
 
@@ -115,6 +116,8 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
     __slots__ = ()
     parameters: ClassVar[Mapping[str, str]] = {}
     """Numbers that every trajectory of a run may have its own of: name → attribute once bound."""
+    not_negative: ClassVar[tuple[str, ...]] = ()
+    """Those of them that must not be negative."""
     name: ClassVar[str] = ""
     """What the names of its parameters begin with; by default the class, as in "joint_spring"."""
 
@@ -186,12 +189,14 @@ def _laws_among_forces(given: list[Any]) -> str:
     laws = [x.name for x in given if isinstance(x, Law)]
     several = len(laws) > 1
     shown = [x.name if isinstance(x, Law) else f"pp.forces.{x!r}" for x in given]
-    lines = [] if several else [f"pp.simulate(model, q, v, duration, controller={laws[0]})"]
+    plain = [x for x in given if isinstance(x, Law) and not (x.rate or x.states or x.discrete)]
+    fits = len(laws) == len(plain) == 1  # simulate has no fixed steps for the others
+    lines = [f"pp.simulate(model, q, v, duration, controller={laws[0]})"] if fits else []
     lines.append(f"pp.Simulator(model, [{', '.join(shown)}], dt=1e-3)")
     return (
         f"forces has {'the laws' if several else 'the law'} {', '.join(map(repr, laws))}, which "
         f"{'are not force elements' if several else 'is not a force element'}; laws are passed "
-        f"{'' if several else 'as controllers, or '}to a Simulator, for example:\n    "
+        f"{'as controllers, or ' if fits else ''}to a Simulator, for example:\n    "
         + "\n    ".join(lines)
     )
 
@@ -243,9 +248,9 @@ def _name_of(element: Force) -> str:
 def _wire(element: Force, wiring: DiagramBuilder) -> None:
     """The methods of one bound element on traced values, its numbers being parameters."""
     model, name = wiring.model, wiring.unique(_name_of(element))
-    fixed = element.unchangeable()
+    fixed, positive = element.unchangeable(), not_negative_names(element)
     given = {
-        n: wiring.parameter(f"{name}.{n}", x, fixed.get(n))
+        n: wiring.parameter(f"{name}.{n}", x, fixed.get(n), Range() if n in positive else None)
         for n, x in parameters_by_name(element).items()
     }
     traced = with_numbers(element, given)

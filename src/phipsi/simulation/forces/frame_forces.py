@@ -109,6 +109,7 @@ class Bushing(PrintedForce):
 
     __slots__ = ("_c", "_ends", "_k", "a", "b", "damping", "stiffness")
     parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_k", "damping": "_c"}
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
 
     def __init__(self, a: Point, b: Point, stiffness: ArrayLike, damping: ArrayLike = 0.0) -> None:
         self.a, self.b, self.stiffness, self.damping = a, b, stiffness, damping
@@ -176,6 +177,7 @@ class TorsionSpring(PrintedForce):
 
     __slots__ = ("_c", "_ends", "_k", "_rest", "a", "b", "damping", "rest", "stiffness")
     parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_k", "rest": "_rest", "damping": "_c"}
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
 
     def __init__(
         self, a: Point, b: Point, stiffness: float, rest: float = 0.0, damping: float = 0.0
@@ -245,6 +247,7 @@ class WindDrag(PrintedForce):
 
     __slots__ = ("_factor", "_frame", "_wind", "area", "coefficient", "density", "point", "wind")
     parameters: ClassVar[Mapping[str, str]] = {"drag": "_factor", "wind": "_wind"}
+    not_negative: ClassVar[tuple[str, ...]] = ("drag",)
     unnamed = 1
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.algorithms import Chart, ConstraintMetric, System, mass_matrix, search
-from phipsi.core.model import Model, mechanism_of, rates_of, supports, tree_of
+from phipsi.core.model import UNAFFECTED, Model, mechanism_of, rates_of, supports, tree_of
 from phipsi.errors import InputError, true_or_false
 from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Array, Force, State, per_rate
@@ -47,6 +47,7 @@ class JointSpring(OnRates):
 
     __slots__ = ("stiffness", "rest", "_bent", "_chart", "_rest", "_stiffness", "_where")
     parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_stiffness", "rest": "_rest"}
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness",)
 
     def __init__(self, joints: Joints, stiffness: ArrayLike, rest: ArrayLike | None = None) -> None:
         self._fill(joints, stiffness=stiffness, rest=rest)
@@ -108,6 +109,7 @@ class JointDamper(OnRates):
 
     __slots__ = ("damping", "_damping")
     parameters: ClassVar[Mapping[str, str]] = {"damping": "_damping"}
+    not_negative: ClassVar[tuple[str, ...]] = ("damping",)
 
     def __init__(self, joints: Joints, damping: ArrayLike) -> None:
         self._fill(joints, damping=damping)
@@ -166,6 +168,7 @@ class JointFriction(OnRates):
 
     __slots__ = ("friction", "velocity_scale", "_dry", "_friction", "_slope", "_smooth")
     parameters: ClassVar[Mapping[str, str]] = {"friction": "_friction"}
+    not_negative: ClassVar[tuple[str, ...]] = ("friction",)
 
     def __init__(
         self, joints: Joints, friction: ArrayLike, velocity_scale: ArrayLike = 1e-2
@@ -245,6 +248,7 @@ class StribeckFriction(OnRates):
     parameters: ClassVar[Mapping[str, str]] = {
         "static": "_static", "sliding": "_sliding", "viscous": "_viscous",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("static", "sliding", "viscous")
 
     def __init__(
         self,
@@ -286,7 +290,7 @@ class StribeckFriction(OnRates):
         return out
 
 
-@supports(loops=True, rotors=True)
+@supports(loops=True, contacts=UNAFFECTED, rotors=True)
 def from_model(
     model: Model,
     *,
@@ -312,7 +316,8 @@ def from_model(
     limit_time : float, optional
         Longest time of a contact with a limit, s. Default: 0.02.
     dissipation : float, optional
-        Dissipation of limits, as in `JointLimit`. Default: 0.
+        Dissipation of limits, as in `JointLimit`. Default: 0, elastic limits. With contacts, or for
+        states that may begin beyond limits, ``exact=True`` is the better choice.
     velocity_scale : float, optional
         Velocity scale of friction, as in `JointFriction`. Default: 0.01.
     exact : bool, optional
@@ -370,7 +375,7 @@ def _largest_inertias(mechanism: Model) -> Array:
     """The largest inertia (nv,) that each joint moves, at configurations without a pattern."""
     tree = mechanism.model
     some = np.vstack([tree.neutral(), tree.random_configuration(0, (64,))])
-    if not isinstance(mechanism, System):
+    if not isinstance(mechanism, System) or not mechanism.n_rows:
         return np.diagonal(mass_matrix(tree, some), axis1=-2, axis2=-1).max(axis=0)
     found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
     if not closed.any():

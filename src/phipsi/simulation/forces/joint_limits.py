@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.core.model import Model
-from phipsi.errors import InputError
+from phipsi.errors import InputError, warn
 from phipsi.laws import JointRows
 from phipsi.simulation.forces.force import Allowed, Array, Force, State
 from phipsi.simulation.forces.on_rates import Joints, OnRates, coordinates_of
@@ -67,6 +67,7 @@ class JointLimit(OnRates):
     parameters: ClassVar[Mapping[str, str]] = {
         "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
     }  # fmt: skip
+    not_negative: ClassVar[tuple[str, ...]] = ("stiffness", "dissipation")
 
     def __init__(
         self,
@@ -206,3 +207,32 @@ def limited_joints(model: Model) -> list[str]:
     """The joints that have limits."""
     places = zip(model.joint_names, model.q_slices, strict=True)
     return [n for n, at in places if np.isfinite([*model.lower[at], *model.upper[at]]).any()]
+
+
+_DEEP = 1e-2  # rad or m: deeper than weight and small velocities press a joint into a stop
+
+
+def warn_beyond_limits(model: Model, forces: object, q: Array) -> None:
+    """Warn if configurations (..., nq) begin deep beyond compliant limits of the model."""
+    for force in forces if isinstance(forces, Iterable) else (forces,):
+        if not isinstance(force, JointLimit) or not (force.lower is force.upper is None):
+            continue  # whoever passes limits knows them
+        bound = force.bind(model)
+        if not isinstance(bound, JointLimit) or not len(bound._q) or not q.size:
+            continue
+        at = q.reshape(-1, model.nq)[:, bound._q]
+        depths = np.maximum(bound._lower - at, at - bound._upper) * (bound._spring > 0)
+        n, i = np.unravel_index(int(np.argmax(depths)), depths.shape)
+        if depths[n, i] > _DEEP:
+            where = int(bound._q[i])
+            slices = zip(model.joint_names, model.q_slices, strict=True)
+            name = next(x for x, s in slices if s.start <= where < s.stop)
+            depth, k = float(depths[n, i]), float(bound._k[i])
+            nearest = float(np.clip(at[n, i], bound._lower[i], bound._upper[i]))
+            warn(
+                f"joint {name!r} begins at {at[n, i]:.4g}, beyond its limits {bound._lower[i]:.4g} "
+                f"to {bound._upper[i]:.4g} by {depth:.3g}: the compliant limit pushes with "
+                f"{k * depth:.3g} N·m (or N), and gives {k * depth**2 / 2:.3g} J to the motion. "
+                f"Begin within the limits:\n    q[..., {where}] = {nearest!r}"
+            )
+            return

@@ -1,6 +1,7 @@
-"""Joint limits, damping and dry friction of a robot file: stored in the model, acting if asked for.
+"""Joint limits, damping, dry friction and the floor of a robot file: they act if asked for.
 
-A simulation of a model from a file on which nothing acts warns once that they do not act.
+A simulation of a model from a file warns once of what does not act: properties of joints if nothing
+acts at all, and the floor of a robot that can fall through it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from phipsi.core.model import Model, flattened
+from phipsi.core.model import WORLD, Model, flattened
 from phipsi.errors import counted, warn
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.forces.joint_forces import JointDamper, JointFriction
 from phipsi.simulation.forces.joint_limits import JointLimit, limited_joints
 
 _TOLD: WeakValueDictionary[int, Any] = WeakValueDictionary()  # contents of files, by their id
+_TOLD_OF_FLOORS: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_FLOORS = ("plane", "heightfield")
+_TRANSLATING = ("free", "translation", "prismatic", "planar", "cylindrical")  # kinds of joints
 _OF_JOINTS = (JointDamper, JointFriction, JointLimit)
 
 
@@ -40,6 +44,7 @@ def stored_properties(model: Model) -> str:
 
 def forces_or_none(model: Model, forces: Any, integrator: object) -> Any:
     """The forces that were passed to `simulate`; of None there are none, with a warning."""
+    warn_of_floor(model)
     if forces is not None:
         return forces
     _warn_of(model.model, f"    forces={_line(integrator)}", "    forces=[]")
@@ -48,12 +53,58 @@ def forces_or_none(model: Model, forces: Any, integrator: object) -> Any:
 
 def acting_laws(model: Model, laws: Any, integrator: object) -> Any:
     """The laws that were passed to `Simulator`, one or a tuple; of None none, with a warning."""
+    warn_of_floor(model)
     if laws is None:
         line = f"    pp.Simulator(model, {_line(integrator)}, …)"
         _warn_of(model.model, line, "    pp.Simulator(model, [], …)")
         return ()
     several = isinstance(laws, Iterable) and not isinstance(laws, BlockDiagram)
     return flattened(laws) if several else laws
+
+
+def warn_of_floor(model: Model, *, quiet: bool = False) -> None:
+    """Warn, once for each file, of a floor without contacts under a robot that can fall.
+
+    With `quiet` the user was told already.
+    """
+    source = model.description.attachments.stored_as("geometry")
+    if source is None or _TOLD_OF_FLOORS.get(id(source)) is source:
+        return
+    if not quiet and (model.contact_pairs is not None or not _can_fall_through(model.model)):
+        return
+    _TOLD_OF_FLOORS[id(source)] = source
+    if not quiet:
+        name = f" {model.name!r}" if model.name else ""
+        constraints = "" if model.model is model else "model.constraints, "
+        tree = "model" if model.model is model else "model.model"
+        warn(
+            f"the floor of the robot file{name} does not act: this simulation has no contacts, so "
+            "the robot passes through it. With contacts:\n"
+            f"    system = pp.System({tree}, {constraints}contacts=pp.Contacts({tree}))\n"
+            '    sim = pp.Simulator(system, dt=2e-3, integrator="time_stepping")\n'
+            "To simulate without them and without a warning:\n"
+            '    warnings.filterwarnings("ignore", message="the floor of the robot")'
+        )
+
+
+def _can_fall_through(model: Model) -> bool:
+    """Whether a body that translates in the world may touch a floor of the file."""
+    if not any(x.kind in _FLOORS and x.role == "collision" for x in model.geometry):
+        return False
+    solid = [x for x in model.geometry if x.role == "collision"]
+    hosts = [model.resolve_point(x.link)[0] for x in solid]
+    floors = [x for x, i in zip(solid, hosts, strict=True) if i == WORLD and x.kind in _FLOORS]
+    loose = set[int]()
+    for i, (joint, parent) in enumerate(zip(model.joints, model.parent, strict=True)):
+        moves = any(word in joint.kind for word in _TRANSLATING)
+        massless = parent != WORLD and not model.inertias[parent].mass
+        if parent in loose or (moves and (parent == WORLD or massless)):
+            loose.add(i)
+    return any(
+        i in loose and (x.group & floor.mask or floor.group & x.mask)
+        for x, i in zip(solid, hosts, strict=True)
+        for floor in floors
+    )
 
 
 def not_acting(model: Model, laws: Any) -> str:

@@ -370,7 +370,16 @@ def column_of(name: str) -> str:
     """Where a quantity is a column of a per-trajectory array, as a sentence; "" if it is none."""
     columns = contact.contact_rows.COLUMNS
     if name in ("mass", "masses"):
-        return f"Masses are column 0 of {INERTIA!r} (bodies, 10)"
+        return (
+            f"Masses are column 0 of {INERTIA!r} (bodies, 10), with moments beside them. For "
+            "another mass scale all ten columns"
+        )
+    if name in ("armature", "armatures", "rotor_inertia"):
+        return (
+            "Armatures and rotor inertias are the diagonals of 'Jr' (bodies, k, k), with k the "
+            "largest number of velocities of a joint; for joints with one velocity pass  "
+            "parameters={'Jr': armature[..., None, None]}"
+        )
     if name in columns:
         array = contact.contact_rows.MATERIALS
         return f"{name} is column {columns.index(name)} of {array!r} (slots, {len(columns)})"
@@ -381,8 +390,13 @@ def check_per_trajectory(names: Sequence[str]) -> None:
     """Reject columns of quantities, and inertias that are listed twice."""
     for name in names:
         if where := column_of(name):
-            more = f":\n    per_trajectory=({INERTIA!r},)"
-            if INERTIA not in where:
+            more = (
+                f":\n    per_trajectory=({INERTIA!r},)\n    parameters={{{INERTIA!r}: factor * "
+                "pp.identification.inertial_parameters(model).reshape(-1, 10)}"
+            )
+            if "'Jr'" in where:
+                more = ":\n    per_trajectory=('Jr',)"
+            elif INERTIA not in where:
                 more = ", which differs between trajectories without per_trajectory="
             raise InputError(f"per_trajectory={[*names]!r}: there is no {name!r}. {where}{more}")
     if INERTIA in names and "M" in names:

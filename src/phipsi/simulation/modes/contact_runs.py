@@ -34,7 +34,7 @@ from phipsi.errors import InputError, warn
 from phipsi.laws import JointRows, Law
 from phipsi.simulation.compiled.simulator import Simulator
 from phipsi.simulation.compiled.simulator_results import recorded_run
-from phipsi.simulation.diagram.connect_laws import check_controller_acts
+from phipsi.simulation.diagram.connect_laws import block_diagram, check_controller_acts
 from phipsi.simulation.forces.force import BoundForces, Force
 from phipsi.simulation.impacts.contact_motion import Rows
 from phipsi.simulation.integrators.tableaux import METHODS
@@ -183,9 +183,9 @@ def simulate_steps(
         [controller] if is_law or (controller is not None and can_be_traced(controller)) else []
     )
     h = end / steps
-    sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
     if is_law:
-        check_controller_acts(controller, sim.compiled.circuit)
+        check_controller_acts(controller, block_diagram(system, [controller], h, quiet=True))
+    sim = Simulator(system, [*forces, *traced], h, integrator="time_stepping")
     pairs = system.contact_pairs
     names = ("q", "v", *(() if pairs is None else (IMPULSES,)), *(("tau",) if is_law else ()))
     start = sim.initial_state(q, v, resolve_penetration=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms import Chart, ConstraintMetric, rows_of
+from phipsi.core.backends import quaternion_fix
 from phipsi.core.model import Model, as_floats, place_name
 from phipsi.errors import InputError, number_of, one_of
 from phipsi.laws import JointRows, Quantity
@@ -51,14 +52,50 @@ def check_quaternions(chart: Chart, q: Array, name: str) -> None:
         if len(bad):
             index = tuple(bad[0].tolist()) if q.ndim > 1 else ()
             where = f"{list(index)}" if index else ""
-            part = f"{name}[{'..., ' if index else ''}{at.start}:{at.stop}]"
-            over = ", axis=-1, keepdims=True" if index else ""
             raise InputError(
                 f"{name}{where}: the quaternion of joint {joint!r} is {q[index][at].tolist()}, of "
                 f"length {float(length[tuple(bad[0])]):.9g}, but rotations have unit quaternions "
-                f"(w, x, y, z). Start from model.neutral(), or divide by the length:\n"
-                f"    {part} /= np.linalg.norm({part}{over})"
+                f"(w, x, y, z). {quaternion_fix(name, q[index], at)}"
             )
+
+
+_UNPHYSICAL = 1e-3  # of the moments: less than finite differences and rounding change them
+
+
+def check_inertias(model: Model, own: Array, value: Array) -> None:
+    """Reject inertial parameters (..., n, 10) that no rigid body has; `own` are the model's."""
+    given = value.reshape(-1, *own.shape)
+    wrong = _unphysical(given) & ~_unphysical(own)
+    if not wrong.any():
+        return
+    n, i = (int(k) for k in np.argwhere(wrong)[0])
+    index = [int(k) for k in np.unravel_index(n, value.shape[:-2])]
+    which = f" of trajectory {index}" if index else ""
+    mass = given[n, i, 0]
+    why = f"mass {mass:.4g} kg" if mass <= 0 else "moments that no rigid body has about its centre"
+    raise InputError(
+        f"parameters['inertia']: body {model.body_names[i]!r}{which} has {why}. The ten numbers of "
+        "a body (mass, mass × centre, moments) belong together. For a mass larger by a factor, "
+        "scale all ten:\n"
+        "    pp.identification.inertial_parameters(model).reshape(-1, 10) * factor"
+    )
+
+
+def _unphysical(parameters: Array) -> Array:
+    """Whether (..., n): negative mass, or moments about the centre that are no rigid body's."""
+    m, mc, J = (
+        parameters[..., 0],
+        parameters[..., 1:4],
+        parameters[..., [4, 7, 8, 7, 5, 9, 8, 9, 6]],
+    )
+    safe = np.where(m > 0, m, 1.0)
+    along = mc[..., :, None] * mc[..., None, :] / safe[..., None, None]
+    J = J.reshape(*m.shape, 3, 3)
+    half = np.trace(J, axis1=-2, axis2=-1)[..., None, None] / 2 * np.eye(3)
+    second = half - J - along  # ∫ x x* dm about the centre
+    least = np.linalg.eigvalsh(second)[..., 0]
+    size = np.abs(J).max(axis=(-2, -1)) + np.abs(along).max(axis=(-2, -1))
+    return (m < 0) | ((m > 0) & (least < -_UNPHYSICAL * size))
 
 
 def check_determined(mechanism: Model, q: Array, rows: Sequence[int]) -> None:
@@ -109,8 +146,23 @@ def _vector(
     return array
 
 
+_FOREIGN = {
+    **dict.fromkeys(("ode45", "ode23", "ode78", "ode89", "ode113", "rk45", "dop853"), "dopri"),
+    **dict.fromkeys(("ode15s", "ode23s", "ode23t", "ode23tb", "bdf", "radau5"), "radau"),
+    **dict.fromkeys(("ode1", "euler", "semi_implicit_euler", "implicitfast"), "semi_implicit"),
+    "ode4": "rk4",
+}
+"""Methods of MATLAB, SciPy and MuJoCo by name."""
+
+
 def checked_word(integrator: str) -> str:
     """The name of an integrator."""
+    own = isinstance(cast(object, integrator), str) and _FOREIGN.get(integrator.lower())
+    if own:
+        raise InputError(
+            f"integrator={integrator!r} is not known here; the method of that kind is\n"
+            f"    integrator={own!r}"
+        )
     return one_of("integrator", integrator, METHODS)
 
 
@@ -271,6 +323,10 @@ def checked_parameter(known: Quantity, value: Any) -> Array:
         raise InputError(
             f"{known.name} is {array[index]} at index {list(index)}; it must be finite{more}"
         )
+    if known.range is not None and not (fine := known.range.holds(array)).all():
+        index = tuple(int(i) for i in np.argwhere(~fine)[0])
+        where = f" at index {list(index)}" if index else ""
+        raise InputError(f"{known.name} is {array[index]}{where}; it must be {known.range}")
     if known.fixed is not None:
         where, why = known.fixed
         changed = where & (array != own)

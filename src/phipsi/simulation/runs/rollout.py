@@ -24,7 +24,15 @@ from phipsi.core.backends import (
     joint_at,
 )
 from phipsi.core.model import Model, bent_too_far, mechanism_of, supports, tree_of, whole_number
-from phipsi.errors import InputError, PhipsiError, SimulationError, one_of, true_or_false, warn
+from phipsi.errors import (
+    InputError,
+    PhipsiError,
+    SimulationError,
+    answered,
+    one_of,
+    true_or_false,
+    warn,
+)
 from phipsi.laws import BlockDiagram
 from phipsi.simulation.integrators.fixed_point import UNSOLVED
 from phipsi.simulation.integrators.graph_steps import step_of
@@ -33,12 +41,13 @@ from phipsi.simulation.integrators.stage_loop import StageValues, take_step
 from phipsi.simulation.integrators.step_graph import StepGraph
 from phipsi.simulation.integrators.tableaux import COMPILED, METHODS, Method
 from phipsi.simulation.runs.checks import check_room, checked_time, reject_unfit
-from phipsi.simulation.runs.rollout_arguments import rollout_arrays
+from phipsi.simulation.runs.rollout_arguments import BY_STEPS, rollout_arrays
 
 Array = NDArray[Any]
 
 
 @supports(loops=True, flexible=True, rotors=True, prescribed=True)
+@answered("rollout", BY_STEPS, InputError)
 def rollout(
     model: Model | System,
     q0: ArrayLike,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,23 @@ from phipsi.errors import InputError, true_or_false
 from phipsi.simulation.runs.checks import check_quaternions, common_batch
 
 Array = NDArray[Any]
+
+
+def _by_steps(x: Any) -> str:
+    return f"It takes a number of steps, whose length is dt:\n    steps=round({x!r} / dt)"
+
+
+BY_STEPS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("duration", "time", "t_end", "tf", "T", "horizon"), _by_steps),
+    **dict.fromkeys(
+        ("controller", "laws", "forces"),
+        lambda _: (
+            "Controllers and forces are laws of a Simulator:\n"
+            "    pp.Simulator(model, [law, pp.forces.JointDamper(None, 0.1)], dt=1e-3)"
+        ),
+    ),
+}
+"""Arguments that rollouts do not have, and what to write."""
 
 
 def rollout_arrays(
@@ -50,6 +68,11 @@ def per_step_efforts(
         raise InputError(
             f"per_step={per_step!r} has no effect without tau=. Remove it, or pass tau for every "
             "step:  tau of shape (..., steps, nv)"
+        )
+    if np.ndim(tau) == 0 and model.nv != 0:
+        raise InputError(
+            f"tau={tau!r} is a number, but tau are the torques and forces of all joints, (..., "
+            f"{model.nv}). For a number of steps:  steps={tau!r}"
         )
     start = np.zeros((*batch, model.nq)), np.zeros((*batch, model.nv))
     q = np.broadcast_to(model.neutral(), start[0].shape)

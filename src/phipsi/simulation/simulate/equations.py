@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
@@ -43,6 +43,7 @@ def controller_of(model: Any, given: Any, stepping: bool) -> Controller | None:
         )
     if isinstance(given, Law) and isinstance(model, Model):
         plain = can_be_traced(given) and given.rate is None and given.acts
+        plain = plain and not _gives_names(given, model.model)
         if stepping and not plain:
             return given
         if not plain:
@@ -51,6 +52,11 @@ def controller_of(model: Any, given: Any, stepping: bool) -> Controller | None:
     if given is not None:
         check_signature(given, f"controller {name_of(given)!r}", "t", "q", "v")
     return given
+
+
+def _gives_names(law: Law, model: Model) -> bool:
+    """Whether a law of (t, q, v) returns a dictionary, which is read where laws are traced."""
+    return isinstance(law(0.0, model.neutral(), np.zeros(model.nv)), Mapping)
 
 
 _NOTHING = np.zeros(0)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.algorithms import System
 from phipsi.core.model import Model, supports, tree_of
-from phipsi.errors import true_or_false
+from phipsi.errors import InputError, answered, true_or_false
 from phipsi.simulation import modes
 from phipsi.simulation.forces.force import Force
 from phipsi.simulation.forces.stored_properties import forces_or_none
@@ -24,6 +24,17 @@ from phipsi.simulation.trajectory.trajectory import Trajectory
 
 
 @supports(loops=True, contacts=True, flexible=True, rotors=True, prescribed=WITH_CONTACTS)
+@answered(
+    "simulate",
+    dict.fromkeys(
+        ("method", "solver", "ode_solver"),
+        lambda _: (
+            "It is called integrator:\n    "
+            "integrator='dopri'    # adaptive, as ode45; 'radau' for stiff forces, 'rk4' with dt="
+        ),
+    ),
+    InputError,
+)
 def simulate(
     model: Model | System,
     q0: ArrayLike,

@@ -18,6 +18,7 @@ from phipsi.core.model import Model
 from phipsi.errors import InputError, PhipsiError, SimulationError, warn
 from phipsi.simulation import modes
 from phipsi.simulation.forces.force import rows_of_joints
+from phipsi.simulation.forces.joint_limits import warn_beyond_limits
 from phipsi.simulation.integrators.motion import Motion
 from phipsi.simulation.integrators.tableaux import Method
 from phipsi.simulation.runs import checks
@@ -153,6 +154,7 @@ def run_once(
     forces = listed_forces(setup.forces)
     equations = Equations(model, controller, forces, moved, loops, beside, contacts)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
+    warn_beyond_limits(model, forces, q)
     if loops is not None:
         q, v = loops.start(q, v)
     q = q if contacts is None else modes.contact_runs.separated(contacts, q)

@@ -14,7 +14,7 @@ _ARGUMENTS = ("t", "q", "v")
 def can_be_traced(x: Any) -> bool:
     """Whether a force element, a controller or a function is traced, or called as it is."""
     if isinstance(x, Law):
-        return x.arguments == _ARGUMENTS
+        return x.arguments == _ARGUMENTS and x.joints is None and not x.points
     if isinstance(x, Force):
         return type(x).__module__.startswith("phipsi.simulation.forces.")
     if not type(x).__module__.startswith("phipsi.simulation.control."):

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from phipsi.core.model import entry_names, known_joints, unit_texts
-from phipsi.errors import shown
+from phipsi.errors import counted, shown
+from phipsi.simulation.trajectory.storage import record_columns
 from phipsi.support import import_optional
 
 _MOST_IN_LEGEND = 10
+_MOST_ENTRIES = 100  # a record with more, such as forces on all bodies, is not drawn
 _CONSERVED = 1e-3  # energy that changes less than this part of itself is shown as its change
 _FLAT = 1e-6  # and what else changes less than this part of itself is drawn flat
 NOTHING = 1e-13  # and so are numbers (rad, m, N, …) below this: they are rounding
@@ -31,7 +33,8 @@ def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
     ]
     if np.nan_to_num(trajectory.tau).any():
         panels.append(("tau", "N·m, N", trajectory.tau, model.v_slices))
-    rows = len(panels) + 1
+    signals = {n: x for n, x in trajectory.records.items() if x[0:1].size <= _MOST_ENTRIES}
+    rows = len(panels) + len(signals) + 1
     figure, axes = plt.subplots(
         rows, 1, sharex=True, figsize=(9, 2.2 * rows), layout="constrained", squeeze=False,
         FigureClass=_figure_class(),
@@ -47,6 +50,13 @@ def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
         _draw_flat(axis)
         if 0 < len(places) <= _MOST_IN_LEGEND:
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+    for axis, (name, values) in zip(axes[len(panels) :, 0], signals.items(), strict=False):
+        for label, column in record_columns({name: values}).items():
+            axis.plot(trajectory.t, column, lw=1.2, label=as_label(label.removeprefix(name)))
+        axis.set_ylabel(as_label(name))
+        _draw_flat(axis)
+        if 1 < values[0:1].size <= _MOST_IN_LEGEND:
+            axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
     last = axes[-1, 0]
     _draw_energy(last, trajectory)
     last.set_xlabel("t  (s)")
@@ -54,7 +64,7 @@ def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
         axis.grid(alpha=0.3)
         for event in trajectory.events[:200]:
             axis.axvline(event.t, color="gray", lw=0.6, ls=":")
-    what = model.name or f"{model.n_bodies} bodies"
+    what = model.name or counted(model.n_bodies, "body")
     cut = "" if trajectory.complete else ", not complete"
     figure.suptitle(as_label(f"{what}, {trajectory.integrator}{cut}"), fontsize=10)
     return figure

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -97,11 +97,23 @@ def to_csv(trajectory: Any, path: str | os.PathLike[str]) -> None:
     for kind, slices in (("q", model.q_slices), ("v", model.v_slices), ("tau", model.v_slices)):
         names += [f"{kind}:{name}" for name in entry_names(model, slices)]
     columns = [trajectory.t, trajectory.q, trajectory.v, trajectory.tau, trajectory.energy]
-    table = np.column_stack([*columns, *trajectory.quadratures.values()])
+    records = record_columns(trajectory.records)
+    more = {**trajectory.quadratures, **records}
+    table = np.column_stack([*columns, *more.values()])
     with open(target, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([_cell(name) for name in (*names, "energy", *trajectory.quadratures)])
+        writer.writerow([_cell(name) for name in (*names, "energy", *more)])
         writer.writerows([repr(x) for x in row] for row in table.tolist())
+
+
+def record_columns(records: Mapping[str, Array]) -> dict[str, Array]:
+    """Every entry of recorded signals over time (k,), by a name such as "pid.error[0]"."""
+    out: dict[str, Array] = {}
+    for name, x in records.items():
+        for place in np.ndindex(*x.shape[1:]):
+            text = f"[{', '.join(map(str, place))}]" if place else ""
+            out[name + text] = x[(slice(None), *place)]
+    return out
 
 
 def _cell(name: str) -> str:

@@ -100,6 +100,9 @@ class Trajectory:
     ----------
     contacts : ContactRecord
         Of simulations with contacts: forces, gaps and modes.
+    records : mapping of str to ndarray, shape (k, ...)
+        Of rollouts of a `Simulator`: what else was recorded, by name. Not of a trajectory that was
+        resampled or read from a file.
     work : ndarray, shape (k,)
         Work of everything that stores no energy, J, of simulations with ``work=True``.
 
@@ -150,6 +153,7 @@ class Trajectory:
         self.elements = tuple(elements)
         columns = {name: _frozen(x) for name, x in (quadratures or {}).items()}
         self.quadratures: Mapping[str, Array] = MappingProxyType(columns)
+        self.records: Mapping[str, Array] = MappingProxyType({})
         self.totals: Mapping[str, float] = MappingProxyType(dict(totals or {}))
         # what a file brings along: without its force elements it cannot be computed again
         if energy is not None:
@@ -175,7 +179,12 @@ class Trajectory:
 
     @cached_property
     def tau(self) -> Array:
-        """Efforts (k, nv) of the controller; of a `Simulator`, all efforts at the joints."""
+        """Efforts (k, nv) of the controller alone; of a `Simulator`, all efforts at the joints.
+
+        Those of a `Simulator` include friction, dampers and springs of its laws. What the actuators
+        give is the record of the controller, such as ``rollout["pid.tau"]``: identification needs
+        that one.
+        """
         return _frozen(self._tau() if callable(self._tau) else self._tau)
 
     @cached_property
@@ -221,6 +230,11 @@ class Trajectory:
     def with_contacts(self, contacts: ContactRecord) -> Trajectory:
         """This run with a record of its contacts at its samples."""
         self._contacts = contacts
+        return self
+
+    def with_records(self, records: Mapping[str, Array]) -> Trajectory:
+        """This run with signals (k, ...) that were recorded at its samples, by name."""
+        self.records = MappingProxyType({name: _frozen(x) for name, x in records.items()})
         return self
 
     @property
@@ -455,7 +469,7 @@ class Trajectory:
         return cls(**storage.load(path, max_bytes, package_dirs))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""
+        """Write t, q, v, tau, energy, quadratures and records as named columns, all digits."""
         storage.to_csv(self, path)
 
     def to_html(
@@ -493,7 +507,7 @@ class Trajectory:
         return view("report")(self, path, title=title, live=live)
 
     def plot(self, joints: Any = None) -> Any:
-        """Configuration, velocities, torques and energy over time, as a matplotlib figure.
+        """Configuration, velocities, torques, records and energy, as a matplotlib figure.
 
         Needs matplotlib: ``pip install "phipsi[plot]"``.
 
