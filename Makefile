@@ -101,6 +101,7 @@ generated: setup  ## write the stubs and pages that follow from the code: names,
 	$(BIN)/python scripts/public_names.py
 	$(BIN)/python scripts/file_map.py
 	$(BIN)/python scripts/supported_features.py
+	$(BIN)/python scripts/printed_formulas.py
 
 site: $(LIBRARY)  ## the documentation with a reference of every name, offline; writes build/site/index.html
 	@$(INSTALL) --editable '.[docs]'

@@ -81,7 +81,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
         ("seven_joint_arm --duration 1 --out run.xlsx", "the suffix determines the format"),
         ("seven_joint_arm --duration 1 --out nowhere/run.npz", "mkdir -p nowhere"),
         ("seven_joint_arm --duration 1 --output-every 0", "must be a positive time"),
-        ("seven_joint_arm --duration 1 --base free", "--model are for files"),
+        ("seven_joint_arm --duration 1 --base free", "--model and --loops are for files"),
         ("free_flyer --duration 1 --set base=1", "7 coordinates: "),
         ("free_flyer --duration 1 --set base=2,0,0,0,0,0,0", "of length 2"),
         ("missing.toml", "missing.toml: cannot be opened"),

@@ -33,6 +33,7 @@ SCRIPTS: dict[str, Callable[[dict[str, Any]], Written]] = {
     "public_names": _public_names,
     "file_map": _page,
     "supported_features": _page,
+    "printed_formulas": _page,
 }
 
 

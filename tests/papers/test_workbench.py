@@ -16,6 +16,7 @@ import pytest
 from browser_pages import hear, until
 
 import phipsi as pp
+from phipsi.operators import parse
 from phipsi.papers.workbench.answers import LONGEST_TEXT, Answers, shipped_robots
 from phipsi.papers.workbench.server import Workbench
 
@@ -164,6 +165,84 @@ def test_nonsense_is_explained(text: str, words: str):
 )
 def test_bad_questions_are_answered_with_an_error(request_: dict[str, Any]):
     assert ANSWERS(request_)["error"]
+
+
+@pytest.mark.parametrize(
+    ("paper", "text", "same"),
+    [
+        ("MM", r"(\mathcal{I} - \Psi GH)\Phi \tag{44}", "(I − ψ E_φ G H) (φ − I)"),
+        ("88-11", "H Ψ", "H ψ shift"),
+        ("MC", r"M\ddot{\theta}.", "ℳ v̇"),
+    ],
+)
+def test_a_question_in_the_letters_of_a_paper(paper: str, text: str, same: str):
+    request = {"robot": "planar_arm(2)", "notation": paper}
+    ours = ANSWERS({"kind": "read", "text": same, **request, "notation": ""})
+    assert ANSWERS({"kind": "read", "text": text, **request})["latex"] == ours["latex"]
+    value = ANSWERS({"kind": "value", "text": text, **request})
+    assert value["difference"] <= 1e-12 * max(1.0, value["scale"])
+    assert "error" in ANSWERS({"kind": "read", "text": text, **request, "notation": "SOA"})
+
+
+def test_claims_in_the_letters_of_a_paper():
+    request = {"robot": "planar_arm(2)", "notation": "MC"}
+    claim = ANSWERS({"kind": "prove", "text": r"M = H\phi M\phi^* H^*. \quad (3)", **request})
+    assert claim["holds"] and claim["here"] and claim["reason"].startswith("as MC means it: Jr = 0")
+    assert not ANSWERS({"kind": "prove", "text": r"M = 2H\phi M\phi^* H^*", **request})["holds"]
+    read = ANSWERS({"kind": "read", "text": r"M = H\phi M\phi^* H^*", **request})
+    assert read["claim"] and read["text"] == "ℳ = H φ M φ* H*"
+    found = ANSWERS({"kind": "derive", "text": "ℳ = (I + H φ K) D (I + H φ K)*", **request})
+    assert found["complete"]
+
+
+def test_the_letters_of_a_paper_have_their_meaning():
+    letters = ANSWERS({"kind": "letters", "text": "", "notation": "MM"})["letters"]
+    assert {"letter": "Φ", "meaning": "φ − I"} in letters
+    for one in letters:
+        assert parse(one["letter"], "MM") is parse(one["meaning"])
+    assert ANSWERS({"kind": "letters", "text": "", "notation": ""})["letters"] == []
+    assert ANSWERS({"kind": "robots", "text": ""})["notations"] == [
+        "SOA",
+        "MM",
+        "MC",
+        "88-11",
+        "88-11 II",
+        "MS",
+    ]
+    assert (
+        "not one of the papers"
+        in ANSWERS({"kind": "letters", "text": "", "notation": "X"})["error"]
+    )
+
+
+def test_custom_operators_of_the_page():
+    lines = "C : rates -> efforts = 0.5\n\nw : rates = [1, -2]\nE : rates -> efforts = C + 2 C"
+    lines += "\nh : scalar = 3"
+    request = {"robot": "planar_arm(2)", "operators": lines}
+    value = ANSWERS({"kind": "value", "text": "C w + E w", **request})
+    assert value["numbers"] == [2.0, -4.0] and value["difference"] == 0
+    assert ANSWERS({"kind": "prove", "text": "E v = 3 C v", **request})["here"]
+    assert not ANSWERS({"kind": "prove", "text": "E v = 4 C v", **request})["here"]
+    assert "error" in ANSWERS({"kind": "value", "text": "C w", "robot": "planar_arm(2)"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("C", "write a name, its spaces and its value"),
+        ("C : rates -> moments = 1", "'moments' is not a space"),
+        ("C : rates -> efforts = 1 +", "is not a number or an array"),
+        ("C : rates -> efforts = __import__('os')", "'__import__' is not an operator"),
+        ("C : rates -> efforts = [[1], [2, 3]]", "C : rates -> efforts"),
+        ("phi : rates -> efforts = 1", "phi"),
+        ("C : rates = 1\n" * 30, "the workbench reads 20"),
+        ("C : rates = 1 " + " " * 3000, "at most 2000"),
+        (7, "are strings"),
+    ],
+)
+def test_custom_operators_that_are_none(lines: Any, said: str):
+    answer = ANSWERS({"kind": "read", "text": "C v", "operators": lines})
+    assert said in answer["error"]
 
 
 # ---- whom it answers -----------------------------------------------------------------------------
@@ -384,6 +463,33 @@ def test_a_link_holds_the_state(tab: Any, bench: Workbench):
     assert tab.input_value("#text") == "H φ M φ* H*"
     assert tab.input_value("#robot") == "planar_arm(2)"
     assert "link1" in tab.inner_html("#blocks") and "2 × 2" in tab.inner_text("#value")
+
+
+def test_the_letters_of_a_paper_and_custom_operators_on_the_page(tab: Any, bench: Workbench):
+    tab.goto(bench.address)
+    until(tab, "'turn' in document.body.dataset")
+    tab.select_option("#robot", "planar_arm(2)")
+    tab.select_option("#notation", "MM")
+    until(tab, "[...document.querySelectorAll('#keys button')].some(b => b.textContent === 'Φ')")
+    typed(tab, r"H\phi M\phi^* H^* = (\mathcal{I} + H\Phi G)D(\mathcal{I} + H\Phi G)^*. \quad (43)")
+    assert "as MM means it: Jr = 0" in tab.inner_text("#verdict")
+    tab.click("#own summary")
+    tab.fill("#operators", "C : rates -> efforts = 0.5")
+    typed(tab, "C + H Φ G C")
+    assert "agrees with dense" in tab.inner_text("#value")
+    link = tab.url
+    tab.goto("about:blank")
+    tab.goto(link)
+    until(tab, "'turn' in document.body.dataset")
+    assert tab.input_value("#notation") == "MM"
+    assert tab.input_value("#operators") == "C : rates -> efforts = 0.5"
+    assert tab.is_visible("#operators") and "agrees with dense" in tab.inner_text("#value")
+    tab.select_option("#notation", "SOA")
+    until(tab, "!document.getElementById('error').hidden")
+    assert "letter of papers" in tab.inner_text("#error")
+    tab.fill("#operators", "<b>C</b> : rates = 1")
+    typed(tab, "C")
+    assert "write a name" in tab.inner_text("#error") and tab.locator("#error pre *").count() == 0
 
 
 def test_hostile_text_does_nothing(tab: Any, bench: Workbench):

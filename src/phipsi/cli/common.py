@@ -100,8 +100,10 @@ class Reading:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PhipsiWarning)
             try:
-                more = dict(package_dirs=self.package_dirs, model=model)
-                return load(file, self.base, loops=loops or "close", **more)
+                return load(
+                    file, self.base, package_dirs=self.package_dirs, model=model,
+                    loops=loops or "close",
+                )  # fmt: skip
             except ModelError as error:
                 raise ModelError(_on_the_command_line(str(error), str(file))) from error
 

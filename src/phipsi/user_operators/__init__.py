@@ -6,7 +6,7 @@ __getattr__ = offer_within(
     __name__,
     {
         "block_formulas": "Formula",
-        "custom": "operator scalar with_any_blocks",
+        "custom": "operator scalar vector with_any_blocks",
         "own_blocks": "Table",
         "function_rows": "RateLaw TracedLaw traced_law",
     },

@@ -4,6 +4,7 @@ from phipsi.user_operators.block_formulas import Formula as Formula
 from phipsi.user_operators.custom import (
     operator as operator,
     scalar as scalar,
+    vector as vector,
     with_any_blocks as with_any_blocks,
 )
 from phipsi.user_operators.function_rows import (

@@ -182,6 +182,8 @@ NEAR_MISSES: dict[str, Expr] = {
     "φ − φ̃": phi + phi_tilde,
     "ψ − ψ̃": psi - phi_tilde,
     "ψ step": E_phi + K @ H,
+    "Riccati with ψ on both sides": M - P + E_psi @ P @ E_phi.T,
+    "ψ M ψ*": psi @ M @ phi.T - P - psi_tilde @ P - P @ psi_tilde.T,
     "H G": H @ G,
     "H π̄": H @ proj_bar,
     "π̄ G": proj_bar @ G,

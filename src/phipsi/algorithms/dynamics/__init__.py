@@ -5,6 +5,7 @@ from phipsi.package_state import offer
 __getattr__, __dir__, __all__ = offer(
     __name__,
     {
+        "body_accelerations": ".",
         "constraint_forces": ".",
         "derivatives": ".",
         "actuation": ".",

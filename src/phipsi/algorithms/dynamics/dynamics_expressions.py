@@ -20,6 +20,7 @@ from phipsi.core.operators import (
     A,
     Adot,
     B,
+    Bdot,
     C_e,
     D,
     D_half,
@@ -46,6 +47,7 @@ from phipsi.core.operators import (
     proj_bar,
     psi,
     psi_tilde,
+    s_gauge,
     scaled,
     tau,
     v,
@@ -109,6 +111,13 @@ def _fd1(w: Expr) -> Expr:
 def _fd2(w: Expr) -> Pair:
     nu = D.inv @ WHITEN @ free_load(w)
     return WHITEN.T @ nu, psi.T @ H.T @ nu + phi.T @ A_G
+
+
+def fd2_with_accelerations(w: Expr) -> tuple[Expr, Expr, Expr]:
+    """v̇, α and α(0) of FD2, without gravity in the accelerations."""
+    nu = D.inv @ WHITEN @ free_load(w)
+    motion = psi.T @ H.T @ nu + phi.T @ a
+    return WHITEN.T @ nu, motion + s_gauge, B.T @ motion + Bdot.T @ V
 
 
 def _fd3(w: Expr) -> Expr:

@@ -27,6 +27,7 @@ from phipsi.core.operators import B
 from phipsi.errors import InputError, one_of, true_or_false
 
 if TYPE_CHECKING:
+    from phipsi.algorithms.dynamics.body_accelerations import ForwardMotion
     from phipsi.algorithms.dynamics.constraint_forces import Dynamics, Reactions
 
 Array = NDArray[Any]
@@ -268,6 +269,13 @@ def forward_dynamics(
 ) -> Dynamics: ...  # fmt: skip
 
 
+@overload
+def forward_dynamics(
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+    return_accelerations: Literal[True], **more: Unpack[_Forced],
+) -> ForwardMotion: ...  # fmt: skip
+
+
 @supports(loops=True, flexible=True, rotors=True)
 def forward_dynamics(
     model: Model,
@@ -281,8 +289,9 @@ def forward_dynamics(
     algorithm: str | None = None,
     row_acceleration: ArrayLike | None = None,
     return_multipliers: bool = False,
+    return_accelerations: bool = False,
     **options: Unpack[CallOptions],
-) -> Array | Dynamics:
+) -> Array | Dynamics | ForwardMotion:
     """Joint accelerations from joint torques and forces (forward dynamics).
 
     vdot = ℳ⁻¹ (tau − bias + external forces), computed in O(N) without forming ℳ. With constraints
@@ -304,7 +313,8 @@ def forward_dynamics(
         External force on each body at its origin in body axes, [moment (N·m); force (N)]. Default:
         none.
     points : sequence, optional
-        Points at which `f0` acts, as for `jacobian`. Default: none.
+        Points at which `f0` acts, as for `jacobian`, or whose accelerations are returned. Default:
+        none.
     f0 : array_like, shape (..., nC, 6), optional
         Forces exerted by the mechanism at `points` (the papers' sign), in world axes, [moment;
         force].
@@ -315,6 +325,9 @@ def forward_dynamics(
         U̇, the rate of the velocities that rows prescribe. Default: zero.
     return_multipliers : bool, optional
         Whether to return the multipliers too. Default: False.
+    return_accelerations : bool, optional
+        Whether to return the spatial accelerations of the bodies, and of the `points`, too: α and
+        α(0) of the papers, without gravity. "FD2" computes them in its own sweeps. Default: False.
     **options
         `threads`, `out` and `on_error`, as for a compiled program.
 
@@ -322,7 +335,8 @@ def forward_dynamics(
     -------
     vdot : ndarray, shape (..., nv)
         Joint accelerations in rad/s² and m/s² in the directions of v, or with `return_multipliers`
-        a `Dynamics` (vdot, tau, f).
+        a `Dynamics` (vdot, tau, f), with `return_accelerations` a `ForwardMotion` (vdot,
+        accelerations, point_accelerations).
 
     Raises
     ------
@@ -367,9 +381,20 @@ def forward_dynamics(
     >>> vdot, tau, f = pp.forward_dynamics(four_bar, q, rest, rest, return_multipliers=True)
     >>> vdot.shape, f.shape
     ((3,), (3,))
+    >>> moves = pp.forward_dynamics(arm, [0.0], [0.0], [0.0], algorithm="FD2", points=["tip"],
+    ...                             return_accelerations=True)
+    >>> moves.point_accelerations.round(3)
+    array([[  0.   ,   0.   , -14.715,   0.   , -14.715,   0.   ]])
     """
     if return_multipliers is not False:
         return_multipliers = true_or_false("return_multipliers", return_multipliers)
+    if return_accelerations is not False and true_or_false(
+        "return_accelerations", return_accelerations
+    ):
+        return _with_accelerations(
+            model, q, v, tau, f_ext, points, f0, algorithm, row_acceleration, return_multipliers,
+            options,
+        )  # fmt: skip
     if algorithm is row_acceleration is None and not return_multipliers:
         if f_ext is points is f0 is None:
             if not getattr(model, "n_rows", 0):
@@ -402,6 +427,46 @@ def forward_dynamics(
     calls = Calls(options)
     found = calls(program, q, v, tau, *loads)
     return calls.finish(in_order(found)[0])
+
+
+def _with_accelerations(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None,
+    points: Points | None,
+    f0: ArrayLike | None,
+    algorithm: str | None,
+    row_acceleration: ArrayLike | None,
+    return_multipliers: bool,
+    options: CallOptions,
+) -> ForwardMotion:
+    """The accelerations of the bodies too: by FD2 in its own sweeps, otherwise from vdot."""
+    if return_multipliers:
+        raise InputError(
+            "return_accelerations=True cannot be combined with return_multipliers=True. Call "
+            "pp.constraint_forces(system, q, v, tau) for the multipliers"
+        )
+    if f0 is not None:
+        _check_tip(points, f0)
+    if "out" in options:
+        raise InputError(
+            "return_accelerations=True cannot be combined with out=: it returns three arrays"
+        )
+    tree = tree_of(model, forward_dynamics)
+    motion = dynamics.body_accelerations
+    if algorithm == "FD2" and not model.n_rows and row_acceleration is None:
+        return motion.motion_of_fd2(tree, q, v, tau, f_ext, points, f0, options)
+    at = None if f0 is None else points
+
+    def vdot() -> Array:
+        return forward_dynamics(
+            model, q, v, tau, f_ext, points=at, f0=f0, algorithm=algorithm,
+            row_acceleration=row_acceleration, **options,
+        )  # fmt: skip
+
+    return motion.motion_after(vdot, model, q, v, points, options)
 
 
 def _with_constraints(

@@ -164,10 +164,10 @@ def warn_of_quaternions(model: Model, value: Any) -> None:
     if not places or model in _TOLD or not isinstance(value, np.ndarray | list | tuple):
         return
     try:
-        q = np.asarray(value, dtype=np.float64)
+        q: Array = np.asarray(value)
     except (TypeError, ValueError):  # the program says what is wrong with it
         return
-    if not q.ndim or q.shape[-1] != model.nq:
+    if q.dtype.kind not in "fi" or not q.ndim or q.shape[-1] != model.nq:
         return
     q = q.reshape(-1, model.nq)
     for name, at in places:

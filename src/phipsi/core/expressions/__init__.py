@@ -18,7 +18,9 @@ __getattr__ = offer_within(
             "SELECTABLE Expr Function Number adjoint as_matrix block_diagonal identity intern "
             "inverse leaf linear logdet product rebuild term_order total_of zero"
         ),
-        "parse": "Vocabulary letters parse_with visible",
+        "parse": "Vocabulary letters visible",
+        "printed_lines": "with_plain_equals",
+        "readings": "parse_together parse_with",
         "row": "REGISTERED DifferentialForm Row registered_row",
         "scoped_cache": "cache_scope cached_in_scope",
         "spaces": (

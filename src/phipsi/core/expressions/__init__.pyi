@@ -59,8 +59,12 @@ from phipsi.core.expressions.node import (
 from phipsi.core.expressions.parse import (
     Vocabulary as Vocabulary,
     letters as letters,
-    parse_with as parse_with,
     visible as visible,
+)
+from phipsi.core.expressions.printed_lines import with_plain_equals as with_plain_equals
+from phipsi.core.expressions.readings import (
+    parse_together as parse_together,
+    parse_with as parse_with,
 )
 from phipsi.core.expressions.row import (
     REGISTERED as REGISTERED,

@@ -202,7 +202,29 @@ def wrong_argument(
         needs = "a memoryless operator on one space"
     else:
         needs = f"a memoryless operator {kind[0].phrase} → {kind[1].phrase}"
-    return f"{function}({inside}) needs {needs}, but {shown(x)} is: {signature(x)}"
+    fix = _diagonal_instead(function, args, x, kind)
+    return f"{function}({inside}) needs {needs}, but {shown(x)} is: {signature(x)}{fix}"
+
+
+def _diagonal_instead(
+    function: str,
+    args: Sequence[PrintableNode],
+    x: PrintableNode,
+    kind: Space | tuple[Space, Space] | Structure | None,
+) -> str:
+    """What to write for the trace or diagonal of an operator that is not memoryless."""
+    if not isinstance(kind, tuple) or len(args) != 1:
+        return ""
+    memoryless = is_memoryless(x.structure)
+    blocks = shown(x) if memoryless else f"bd({shown(x)})"
+    if x.takes is x.gives if kind[0] is UNKNOWN else kind == (x.takes, x.gives):
+        return "" if memoryless else f". For its diagonal write  {function}({blocks})"
+    if function == "trace" and x.takes.dual is x.gives:
+        there = f"{x.gives.phrase} → {x.takes.phrase}"
+        return f". Write  trace(W {blocks})  with a memoryless weight W: {there}"
+    if function == "diagonal" and x.takes.index == "joint" == x.gives.index:
+        return f". The blocks on its diagonal are  {blocks}"
+    return ""
 
 
 def no_numbers(x: PrintableNode, numbers: object) -> str:

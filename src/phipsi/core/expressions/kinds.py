@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from phipsi.core.expressions.row import Row
 from phipsi.core.expressions.spaces import Space
+from phipsi.core.expressions.structure import Structure
 
 
 class Op(Enum):
@@ -42,6 +43,8 @@ class PrintableNode(Protocol):
     def takes(self) -> Space: ...
     @property
     def gives(self) -> Space: ...
+    @property
+    def structure(self) -> Structure: ...
     @property
     def row(self) -> Row: ...
     @property

@@ -334,6 +334,8 @@ class _LatexTranslator:
     def _inner(self, depth: int) -> str:
         """The symbol that an accent stands over, in braces or not."""
         token, place = self.tokens[self.at]
+        if depth > _DEEPEST:
+            raise self.wrong("accents are nested too deeply", place)
         if token != "{":
             if not token or token in _FRACTIONS or not (token[0] == "\\" or token[0].isalnum()):
                 raise self.wrong("a letter is missing here", place)
@@ -341,12 +343,19 @@ class _LatexTranslator:
             if first and first.end() < len(token):
                 self.tokens[self.at] = (token[first.end() :], place + first.end())
                 return first.group()
+            if token == r"\delta":  # here it is no part of a longer name
+                self.at += 1
+                return "δ"
             return self.symbol(depth + 1)
         end = self.closing[self.at]
         self.at += 1
         out = ""
         while self.at < end:
-            out += self.symbol(depth + 1)
+            if self.tokens[self.at][0] == "_":
+                self.at += 1
+                out += "_" + self._inner(depth + 1)
+            else:
+                out += self.symbol(depth + 1)
         self.at = end + 1
         return out
 

@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import cast
 
 from phipsi.core.expressions.coefficients import Number, times
 from phipsi.core.expressions.kinds import Op
@@ -26,7 +25,7 @@ from phipsi.core.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.core.expressions.render import LATEX_CALLS, without_legend
+from phipsi.core.expressions.render import LATEX_CALLS
 from phipsi.core.expressions.spaces import SPACES, Space
 from phipsi.errors import LoweringError, ParseError, SpaceError
 
@@ -42,6 +41,12 @@ class Vocabulary:
     `foreign` what an unknown letter of the papers is called here. `derived` finds functions that
     are named after others, such as the derivatives of custom formulas. Names that are not words,
     such as f(0), are found as they stand.
+
+    A paper may use one letter for several things: `readings` maps it to those beside the one in
+    `leaves`, and the first that fits between its neighbours is meant. `written` are letters
+    whose long expressions are made on use. `others` are vocabularies for texts that this
+    one does not read. `change` is the derivative of an expression along a rate of each joint, which
+    a subscript θ_i means, and `rate` the time derivative, for letters with a dot.
     """
 
     leaves: Mapping[str, Expr]
@@ -51,6 +56,11 @@ class Vocabulary:
     incomplete: Mapping[str, str] = field(default_factory=dict[str, str])
     foreign: Callable[[str, str, Vocabulary], str] = field(default=lambda word, text, words: "")
     derived: Callable[[str], Function | None] = field(default=lambda word: None)
+    readings: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict[str, tuple[Expr, ...]])
+    written: Mapping[str, Callable[[], Expr]] = field(default_factory=dict[str, Callable[[], Expr]])
+    others: tuple[Vocabulary, ...] = ()
+    change: Callable[[Expr], Expr] | None = None
+    rate: Callable[[Expr], Expr | None] | None = None
 
 
 LONGEST = 100_000  # characters of a text
@@ -74,6 +84,8 @@ _BLOCK = re.compile(r"([^\W\d]\w*)\([ ]*[\w+\- ]{1,8},[ ]*[\w+\- ]{1,8}\)")
 _TIP = re.compile(r"([^\W\d]\w*)([fVaα]\(0\))")
 _NAMED = ("component", "point", "space")  # kinds of brackets that hold names and numbers of users
 _NOTHING = re.compile("(?!)")
+_BY_ANGLE = re.compile(r"_θ_?i(?!\w)")  # the derivative with respect to the angle of a joint
+_ACCENTS = tuple("\u0307\u0308\u0304\u0303\u0302")
 _SCRIPTS = re.compile(r"[\^'′ᵀ⊤/]")  # what only makes sense after an operator
 _LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _MINUS = "-−–"
@@ -87,38 +99,43 @@ _FOLDED = str.maketrans({
 })  # fmt: skip
 
 
-def parse_with(text: str, words: Vocabulary) -> Expr:
-    """Parse one expression; see `phipsi.parse`."""
-    if not isinstance(cast(object, text), str):
-        raise ParseError(f"parse reads a str such as 'H phi M', not {type(text).__name__}")
-    if len(text) > LONGEST:
-        raise ParseError(
-            f"the expression has {len(text):,} characters; at most {LONGEST:,} are allowed"
-        )
-    if not text.strip():
-        raise ParseError("the string is empty; an expression is, for example, 'H phi M phi* H*'")
-    text = without_legend(text, LONGEST)
-    if len(text) > LONGEST:
-        raise ParseError(
-            f"the expression is longer than {LONGEST:,} characters when it is written out"
-        )
-    reader = _ExpressionParser(text, words)
-    try:
-        out = reader.sum()
-    except RecursionError:
-        raise ParseError("the expression is nested too deeply to be read") from None
-    reader.skip()
-    if reader.at < len(reader.text):
-        raise reader.unexpected()
-    return out
-
-
 def visible(text: str) -> str:
     """Text for a message, with characters that do not print, or change the printing, as escapes."""
     return "".join(
         " " if c.isspace() else c if unicodedata.category(c)[0] != "C" else ascii(c)[1:-1]
         for c in text
     )
+
+
+class Meanings:
+    """Which meaning each letter with several has, in the order in which they are read."""
+
+    def __init__(self) -> None:
+        self._chosen: list[int] = []
+        self._known: list[int] = []
+        self._at = 0
+
+    def restart(self) -> None:
+        """Read the text, or texts, once more."""
+        self._at = 0
+
+    def take(self, meanings: tuple[Expr, ...]) -> Expr:
+        """The meaning of the next letter."""
+        if self._at == len(self._chosen):
+            self._chosen.append(0)
+            self._known.append(len(meanings))
+        self._at += 1
+        return meanings[self._chosen[self._at - 1]]
+
+    def advance(self) -> bool:
+        """Change the last letter that has another meaning; whether there is one."""
+        del self._chosen[self._at :], self._known[self._at :]
+        while self._chosen and self._chosen[-1] + 1 == self._known[-1]:
+            self._chosen.pop()
+            self._known.pop()
+        if self._chosen:
+            self._chosen[-1] += 1
+        return bool(self._chosen)
 
 
 def _written_product(factors: list[Expr]) -> Expr:
@@ -141,10 +158,15 @@ class _KnownNames:
 
     def __init__(self, words: Vocabulary) -> None:
         self.leaves = {letters(name): x for name, x in words.leaves.items()}
+        self.written = {letters(name): make for name, make in words.written.items()}
+        self.readings = {letters(name): more for name, more in words.readings.items()}
         self.functions = dict(words.functions)
         self.phrases = {n: x for n, x in self.leaves.items() if not _WORD.fullmatch(n)}
+        self.phrases |= dict.fromkeys(self.written, identity())
         for x in [x for x in words.leaves.values() if x.op is Op.LEAF]:
             name = letters(_without_latex(x.row.latex))
+            if words.rate and name[1:2] == "\u0307" and not x.is_vector:
+                continue  # a dot means another derivative in this vocabulary
             if _WORD.fullmatch(name):
                 self.leaves.setdefault(name, x)
             else:
@@ -156,6 +178,11 @@ class _KnownNames:
             plain = phrase.removesuffix("^{1/2}")
             for half in ("^1/2", "^½", "^{½}", "^{-1/2}", "^-1/2", "⁻½"):
                 self.phrases[plain + half] = self.phrases[phrase]
+                if phrase in self.readings:
+                    self.readings[plain + half] = self.readings[phrase]
+                if phrase in self.written:
+                    self.written[plain + half] = self.written[phrase]
+        self.rates = {f"{n[0]}\u0307{n[1:]}": n for n in self.leaves if n[1:2] not in _ACCENTS}
         self.longest = sorted(
             (n for n in self.leaves if not n.isascii() or len(n) == 1), key=len, reverse=True
         )
@@ -182,10 +209,14 @@ def letters(text: str) -> str:
     return unicodedata.normalize("NFD", text).translate(_FOLDED)
 
 
-class _ExpressionParser:
-    def __init__(self, text: str, words: Vocabulary) -> None:
+class ExpressionParser:
+    """One text being read; `at` is how far, in its letters after translation from LaTeX."""
+
+    def __init__(self, text: str, words: Vocabulary, meanings: Meanings | None = None) -> None:
         self.source = self.text = letters(text)
-        self.words, self.at = words, 0
+        self.words = words
+        self.at: int = 0
+        self.meanings = meanings or Meanings()
         self.names = _names(words)
         self.leaves = self.names.leaves
         self.places: list[int] | None = None
@@ -193,6 +224,17 @@ class _ExpressionParser:
         if is_latex(kept.sub("", self.source)):
             known = self.names.known
             self.text, self.places = from_latex(self.source, known, kept, self._error_at)
+
+    def whole(self) -> Expr:
+        """The expression; an error if anything is left."""
+        try:
+            out = self.sum()
+        except RecursionError:
+            raise ParseError("the expression is nested too deeply to be read") from None
+        self.skip()
+        if self.at < len(self.text):
+            raise self.unexpected()
+        return out
 
     def unexpected(self) -> ParseError:
         """The error for a sign that does not fit at this place."""
@@ -223,6 +265,7 @@ class _ExpressionParser:
         return self.error(why, place)
 
     def error(self, why: str, at: int | None = None) -> ParseError:
+        """An error that shows the text and marks a place, by default where the reading is."""
         at = self.at if at is None else at
         if self.places is not None:
             at = self.places[min(at, len(self.places) - 1)]
@@ -246,19 +289,23 @@ class _ExpressionParser:
             raise there from None
 
     def skip(self) -> None:
+        """Go to the next character that is no space."""
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
 
     def peek(self) -> str:
+        """The next character that is no space."""
         self.skip()
         return self.text[self.at] if self.at < len(self.text) else ""
 
     def take(self, expected: str) -> None:
+        """Read one character; an error if it is another."""
         if self.peek() != expected:
             raise self.error(f"expected '{expected}'")
         self.at += 1
 
     def sum(self) -> Expr:
+        """Terms between plus and minus signs."""
         terms: list[tuple[int, Expr]] = []
         sign = 1
         if self.peek() and self.peek() in _MINUS + "+":
@@ -278,6 +325,7 @@ class _ExpressionParser:
             self.at += 1
 
     def term(self) -> Expr:
+        """A product of factors and numbers."""
         factors: list[Expr] = []
         coefficient: Number = 1
         self.skip()
@@ -345,11 +393,17 @@ class _ExpressionParser:
         return digits == "0" and self.text[self.at + 1 : self.at + 2] == "["
 
     def factor(self) -> Expr:
+        """An operator with what is raised or lowered after it."""
         self.skip()
         start = self.at
         with self.placed(start):
             out = self.atom()
             while True:
+                by_angle = self.words.change and _BY_ANGLE.match(self.text, self.at)
+                if by_angle and self.words.change:
+                    self.at = by_angle.end()
+                    out = self.words.change(out)
+                    continue
                 found = _POSTFIX.match(self.text, self.at)
                 if not found:
                     return out
@@ -364,6 +418,7 @@ class _ExpressionParser:
                     out = out if found["inverse"] else out.T
 
     def atom(self) -> Expr:
+        """A name, or a sum in parentheses."""
         c = self.peek()
         if c in "([":
             self.at += 1
@@ -381,8 +436,7 @@ class _ExpressionParser:
         phrase = self._phrase()
         if phrase:
             self.at += len(phrase)
-            x = self.names.phrases[phrase]
-            out = self._decorated(x, start)
+            out = self._decorated(self._meaning(phrase, self.names.phrases[phrase]), start)
             return out.inv if "-" in phrase or "⁻" in phrase else out
         found = _WORD.match(self.text, self.at)
         if not found:
@@ -401,11 +455,33 @@ class _ExpressionParser:
             if selected is not None:
                 self.at += len(word)
                 return selected
+        if self.words.change and (by_angle := _BY_ANGLE.search(word)):
+            word = word[: by_angle.start()]
         name = word if word in self.leaves else self._prefix(word)
         if name is None:
-            raise self.error(self._misread() or self._unknown(word), start)
+            return self._rate(word, start)
         self.at += len(name)
-        return self._decorated(self.leaves[name], start)
+        return self._decorated(self._meaning(name, self.leaves[name]), start)
+
+    def _meaning(self, name: str, usual: Expr) -> Expr:
+        """What a letter means here: the next of its readings, or what it stands for."""
+        written = self.names.written.get(name)
+        if written is not None:
+            return written()
+        more = self.names.readings.get(name)
+        return self.meanings.take((usual, *more)) if more else usual
+
+    def _rate(self, word: str, start: int) -> Expr:
+        """The time derivative of a letter with a dot; an error for any other unknown word."""
+        dotted = (n for n in self.names.rates if word.startswith(n)) if self.words.rate else ()
+        name = max(dotted, key=len, default="")
+        if name and word[len(name) :][:1] not in _ACCENTS and self.words.rate:
+            stem = self.names.rates[name]
+            out = self.words.rate(self._meaning(stem, self.leaves[stem]))
+            if out is not None:
+                self.at += len(name)
+                return out
+        raise self.error(self._misread() or self._unknown(word), start)
 
     def _phrase(self) -> str:
         """The longest name with a superscript of its own that stands here."""
@@ -486,15 +562,19 @@ class _ExpressionParser:
         return known
 
     def _prefix(self, word: str) -> str | None:
-        """Split a run of letters such as HψK, which people write without spaces."""
+        """Split a run of letters such as HψK or GH, which people write without spaces."""
         if word.isascii():
-            return None
+            return word[0] if word[0] != "I" and self._is_of_letters(word) else None
         if word[0] == "I" and len(word) > 1:
             return None
         for name in self.names.longest:
             if word.startswith(name) and not unicodedata.combining(word[len(name) :][:1] or "a"):
                 return name
         return None
+
+    def _is_of_letters(self, word: str) -> bool:
+        """Whether every character of a word is an operator of its own."""
+        return len(word) > 1 and all(c in self.leaves or c == "I" for c in word)
 
     def _misread(self) -> str:
         """What to write instead of a block or an attribute; f(0) behind a name is neither."""
@@ -534,6 +614,7 @@ class _ExpressionParser:
         return best[-1] or []
 
     def brackets(self) -> str:
+        """What stands in brackets here."""
         self.take("[")
         found = _INSIDE.match(self.text, self.at)
         if not found:

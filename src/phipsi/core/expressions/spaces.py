@@ -78,6 +78,9 @@ EFFORTS = _space("efforts", "joint efforts", "joint", None, "rates")
 NORMALISED = _space("normalised", "normalised innovations", "joint", None, "normalised")
 MOTIONS = _space("motions", "body motions", "body", 6, "forces")
 FORCES = _space("forces", "body forces", "body", 6, "motions")
+NORMALISED_FORCES = _space(
+    "normalised_forces", "normalised body forces", "body", 6, "normalised_forces"
+)
 POINT_MOTIONS = _space("point_motions", "point motions", "point", 6, "point_forces")
 POINT_FORCES = _space("point_forces", "point forces", "point", 6, "point_motions")
 ROW_RATES = _space("row_rates", "constraint rates", "row", 1, "row_forces")

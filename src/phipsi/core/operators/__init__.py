@@ -31,8 +31,8 @@ __getattr__, __dir__, __all__ = offer(
         "modal_definitions": (
             "definition_with_modes depends_on_modes is_about_modes is_of_rigid_bodies knows_modes"
         ),
-        "papers": "PAPERS paper_named",
-        "public_operators": "VOCABULARY as_expression identity custom_leaves vocabulary",
+        "papers": "LETTERS PAPERS paper_named",
+        "public_operators": "VOCABULARY as_expression as_sides identity custom_leaves vocabulary",
         "transitions": (
             "check_structure is_one_step is_step is_transition plain_transition solution "
             "strict_transition transition_step transition_with"

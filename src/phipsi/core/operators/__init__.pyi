@@ -47,7 +47,11 @@ from phipsi.core.operators.modal_definitions import (
     is_of_rigid_bodies as is_of_rigid_bodies,
     knows_modes as knows_modes,
 )
-from phipsi.core.operators.papers import PAPERS as PAPERS, paper_named as paper_named
+from phipsi.core.operators.papers import (
+    LETTERS as LETTERS,
+    PAPERS as PAPERS,
+    paper_named as paper_named,
+)
 from phipsi.core.operators.public_operators import (
     VOCABULARY as VOCABULARY,
     A,
@@ -86,6 +90,7 @@ from phipsi.core.operators.public_operators import (
     angular,
     as_expression as as_expression,
     as_matrix,
+    as_sides as as_sides,
     b,
     b_paper,
     bd,

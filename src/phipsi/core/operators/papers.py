@@ -5,20 +5,24 @@ that the table does not have means what it means here. docs/notation.md 11 expla
 
 The papers' a and b are derivatives in the inertial frame, and gravity is added to a, as 88-11
 eq. 3.21 does: ``a = a_paper + gravity``. The papers have no armature: their equations are those of
-Jr = 0.
+Jr = 0. A dot over an operator is its derivative in the inertial frame too. MS writes the derivative
+with respect to the angle of joint i with a subscript θ_i, and ℍⁱ for the axis of joint i: here they
+are those along dq, of which the unit rate of one joint is a special case.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import cast
 
 from phipsi.core.expressions import Expr, Op, Vocabulary, letters, parse_with
 from phipsi.core.operators.inputs import needs_of
 from phipsi.errors import InputError, PhipsiError, did_you_mean
+from phipsi.views import view
 
 # fmt: off
 _ALL = {
@@ -31,7 +35,10 @@ _ALL = {
     "V(0)": "J v",
     "a(0)": "Bdot* V - B* s_gauge",
     "α(0)": "B* α + a(0)",
+    "V̇(0)": "α(0)",
     "C":    "H phi (M phi* a + b)",
+    "ℳ(θ)": "mass_matrix",
+    "C(θ,θ̇)": "C",
 }
 _ANGLES = {"θ̇": "v", "θ̈": "vdot"}
 _BIASED = {  # MM, MC and 88-11: with the force f(0) at the tip
@@ -58,12 +65,16 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
         "α_f": "J β̇_f",
         "V̂":   "B* V",
         "Û̇":   "Udot",
+        "α̃_f": "phi* H* β̇_f",
+        "f̂":   "(A Lambda A*)^-1 (A α_f - U)",
+        "β̇_δ": "-mass_matrix^-1 J* A* f̂",
     },
     "MM": {
         **_ALL, **_ANGLES, **_BIASED,
         "Φ":   "phi - I",
         "Ψ":   "psi E_phi",
         "r":   "R",
+        "q":   "bd(Φ P H* D^-1 H P Φ*)",
         **_FILTER,
         "ζ":   "M phi* a + b + B f0",
         "Ẇ":   "vdot",
@@ -71,9 +82,13 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
     "MC": {
         **_ALL, **_ANGLES, **_BIASED,
         "𝒞":   "C",
+        "φ̄":   "phi - I",
         **_FILTER,
+        "y":   "T'",
         "Ω(0)": "Lambda",
         "Λ":   "Lambda^-1",
+        "θ̈_f": "mass_matrix^-1 (tau - C)",
+        "Δ θ̈": "-mass_matrix^-1 J* f0",
     },
     "88-11": {
         **_ALL, **_ANGLES, **_BIASED,
@@ -97,17 +112,73 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
         "T'":  "tau - C",
         "ε":   "(I - H psi K) T'",
         "ν":   "D^-1 ε",
+        "ζ":   "phi* a",
+        "θ̈_f": "mass_matrix^-1 (tau - C)",
+        "Δ θ̈": "-mass_matrix^-1 J* f0",
+        "α_f(0)": "J θ̈_f + B* phi* a + a(0)",
+        "Δ α(0)": "-J mass_matrix^-1 J* f0",
         "Λ(0)": "Lambda",
         "A":   "A_grasp",
     },
     "MS": {
         **_ALL, **_ANGLES,
         "𝒞":   "C",
+        "𝒞(θ,θ̇)": "C",
         "f":   "phi (M α + b)",
         "𝕊":   "shift",
         "Δ_φ": "Lam_phi",
         "Ω̃":   "cross(angular V)",
+        "Ω̃_s": "cross(angular E_phi* V)",
+        "Ω̃_δ": "cross(angular H* v)",
+        "ℍ^{i}":   "-cross(angular phi* H* dq)*",
+        "ℍ_s^{i}": "-cross(angular E_phi* phi* H* dq)*",
+        "ℍ_δ^{i}": "-cross(angular H* dq)*",
     },
+}
+
+# Further meanings of a letter, tried if the first does not fit between its neighbours.
+READINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "SOA": {
+        "D^{1/2}": ("D_half*",),  # printed as if it were symmetric
+        "b":   ("D_half^-1 H psi B A*",),  # in eq. 0.37
+    },
+    "MM": {},
+    "MC": {
+        "M":   ("mass_matrix",),
+        "A":   ("Λ",),
+        "D^{1/2}": ("D_half*",),
+        "ε":   ("D_half^-1 (I - H psi K) tau",),  # normalised, in section 6
+        "ν":   ("D_half* (I + H phi K)* v",),
+    },
+    "88-11": {},
+    "88-11 II": {},
+    "MS": {
+        "Ω̃":   ("-cross(angular V)*",),
+        "Ω̃_s": ("-cross(angular E_phi* V)*",),
+        "Ω̃_δ": ("-cross(angular H* v)*",),
+        "ℍ^{i}":   ("cross(angular phi* H* dq)",),
+        "ℍ_s^{i}": ("cross(angular E_phi* phi* H* dq)",),
+        "ℍ_δ^{i}": ("cross(angular H* dq)",),
+    },
+}
+
+# MC writes of two arms, 1 and 2: a text about one of them means the mechanism that is this arm, and
+# f(0) is the force on arm 1, so −f(0) is that on arm 2.
+ARMS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "MC": {
+        "1": {"f(0)": "-f0", "Δ θ̈_1": "mass_matrix^-1 J* f(0)"},
+        "2": {"f(0)": "f0", "Δ θ̈_2": "-mass_matrix^-1 J* f(0)"},
+        "": {  # both, as parts P and S of a system that holds them together
+            "Λ_1": "(A[P] Ω(0) A[P]*)^-1",
+            "Λ_2": "(A[S] Ω(0) A[S]*)^-1",
+            "Λ_c": "(A Ω(0) A*)^-1",
+        },
+    },
+}
+_OF_AN_ARM = {
+    "ℳ": "mass_matrix", "M": "mass_matrix", "J": "J", "T": "tau", "θ̇": "v", "θ̈": "vdot",
+    "𝒞": "C", "Λ": "Λ", "V(0)": "J v", "V̇(0)": "α(0)", "α(0)": "α(0)",
+    "θ̈f": "θ̈_f", "αf(0)": "J θ̈_f + B* phi* a + a(0)",
 }
 
 NOT_OPERATORS: Mapping[str, str] = {
@@ -117,7 +188,8 @@ NOT_OPERATORS: Mapping[str, str] = {
     "Û": "Û are the prescribed constraint rates; their rate is U̇, called Udot",
     "𝒥": "𝒥(k) is the rotational inertia of a body, a part of M",
     "𝒬": "𝒬[f] of MS is the function cross_force(f)",
-    "ℍ": "the pick-offs ℍ of MS belong to one joint: cross(H* unit_rate[joint]) here",
+    "ℍ": "ℍ(i) of MS is one block; ℍ^i, ℍ_s^i and ℍ_δ^i are operators, for any joint rates dq: "
+    'pp.parse("ℍ^i", notation="MS")',
     "ℂ": "the Christoffel symbols ℂ of MS belong to three joints; see docs/papers/MS.md",
     "Π": "Π of 88-11 Part II is a matrix of one grasp; pp.System solves for the contact forces",
     "k": "k is the number of a body; φ(k+1,k) is a block of E_φ, not an operator. "
@@ -152,13 +224,81 @@ def paper_named(name: str) -> str:
 @cache
 def paper_vocabulary(paper: str, base: Vocabulary) -> Vocabulary:
     """The names that a text of this paper may use."""
-    words: dict[str, Expr] = {}
+    plain = {n: x for n, x in base.leaves.items() if not _is_dotted(n, x)}
+    base = replace(base, leaves=plain, rate=_time_derivative)
+    if paper == "MS":
+        base = replace(base, change=_by_angle)
+    out = _with_letters(base, LETTERS[paper])
+    readings = {
+        spelling: tuple(parse_with(text, out) for text in texts)
+        for letter, texts in READINGS[paper].items()
+        for spelling in _spellings(letter)
+    }
+    written: dict[str, Callable[[], Expr]] = {}
+    if paper == "MC":
+        bias = partial(_bias_of_innovations, out)
+        written = dict.fromkeys(_spellings("μ(θ,ν)"), bias)
+    if paper == "MM":
+        factor = partial(_newton_euler_factor, parse_with("H phi", out))
+        written = {"M^{1/2}": _inertia_root, "M½": _inertia_root, "𝒫": factor}
+    if paper == "MS":
+        written = {"ℳ_i": partial(_by_angle, out.leaves["mass_matrix"])}  # for ℳ_θi
+    out = replace(out, readings=readings, written=written)
+    return replace(out, others=tuple(_of_arms(paper, out)))
+
+
+def _with_letters(base: Vocabulary, table: Mapping[str, str]) -> Vocabulary:
+    """A vocabulary with the letters of a table, which may use those above them."""
     out = base
-    for letter, text in LETTERS[paper].items():
+    for letter, text in table.items():
         x = parse_with(text, out)
-        words |= dict.fromkeys(_spellings(letter), x)
-        out = replace(base, leaves={**base.leaves, **words})
+        out = replace(out, leaves={**out.leaves, **dict.fromkeys(_spellings(letter), x)})
     return out
+
+
+def _of_arms(paper: str, words: Vocabulary) -> Iterator[Vocabulary]:
+    """The vocabularies for texts about one of two arms, and about both."""
+    for arm, own in ARMS.get(paper, {}).items():
+        table = {_lowered(letter, arm): text for letter, text in _OF_AN_ARM.items() if arm}
+        out = _with_letters(words, {**table, **own})
+        yield replace(out, readings={x: y for x, y in out.readings.items() if x != "f(0)"})
+
+
+def _lowered(letter: str, arm: str) -> str:
+    """A letter with the number of an arm: α_1(0) of α(0), θ̈_1f of θ̈f."""
+    stem, zero, _ = letter.partition("(0)")
+    bare = stem.removesuffix("f") if len(stem) > 1 else stem
+    return f"{bare}_{arm}{stem[len(bare) :]}{zero}"
+
+
+def _is_dotted(name: str, x: Expr) -> bool:
+    """Whether a name is that of a derivative in body axes, written with a dot."""
+    return letters(name)[1:2] == "\u0307" and not x.is_vector
+
+
+def _time_derivative(x: Expr) -> Expr | None:
+    """The time derivative in the inertial frame of what depends on q and v only; else None."""
+    return view("rate as printed")(x) if needs_of(x) <= {"q", "v", "inertia"} else None
+
+
+def _inertia_root() -> Expr:
+    return view("root of the inertias")()
+
+
+def _newton_euler_factor(forces: Expr) -> Expr:
+    """𝒫 of MM section X.A, with ℳ = 𝒫 𝒫*."""
+    return forces @ _inertia_root()
+
+
+def _by_angle(x: Expr) -> Expr:
+    return view("change as printed")(x)
+
+
+def _bias_of_innovations(words: Vocabulary) -> Expr:
+    """μ(θ, ν) of MC section 6: ν̇ + μ = ε."""
+    factor = parse_with("D_half* (I + H phi K)*", words)
+    rate = view("rate as printed")(factor) @ parse_with("v", words)
+    return parse_with("D_half^-1 (I - H psi K) C", words) - rate
 
 
 def _spellings(letter: str) -> list[str]:
@@ -166,6 +306,12 @@ def _spellings(letter: str) -> list[str]:
     out = [letter]
     if letter.endswith("'"):
         out += [letter[:-1] + "′", letter[:-1] + "^{'}"]
+    if "^{i}" in letter:
+        stem, _, below = letter.replace("^{i}", "").partition("_")
+        below = below and f"_{below}"
+        out += [f"{stem}^i{below}", f"{stem}{below}^i", f"{stem}ⁱ{below}", f"{stem}^{{i}}{below}"]
+    if " " in letter or "," in letter:
+        out += [letter.replace(" ", ""), letter.replace(",", ", ")]
     if letter[1:] in ("", "(0)") and "GREEK" in (name := unicodedata.name(letter[0])):
         word = name.split()[-1].lower().replace("lamda", "lambda")
         out.append((word.capitalize() if "CAPITAL" in name else word) + letter[1:])
@@ -183,6 +329,11 @@ def explain_letter(
     for letter, why in NOT_OPERATORS.items():
         if letters(letter) == word:
             return why
+    if re.search(r"_[12]f?$", word):
+        return (
+            'letters with 1 and 2 are those of two arms in MC. With notation="MC" a text is about '
+            "one of them, as J_1 M_1⁻¹ J_1*, or about both with Λ_1, Λ_2 and Λ_c"
+        )
     meanings: dict[str, list[str]] = {}
     for paper, table in LETTERS.items():
         named = [x for x in table if word in map(letters, _spellings(x))]

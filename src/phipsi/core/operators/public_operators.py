@@ -43,6 +43,7 @@ from phipsi.core.expressions import (
     leaf,
     logdet,
     outer,
+    parse_together,
     parse_with,
     regress,
     rigid_cross,
@@ -347,6 +348,21 @@ def as_expression(
     )
     words = base if plain else vocabulary(notation, custom, base)
     return parse_with(x, words) if isinstance(x, str) else x
+
+
+def as_sides(
+    sides: Sequence[Expr | str], notation: str = "", custom: Sequence[Expr] = ()
+) -> list[Expr]:
+    """Both sides of a claim, read so that they are between the same spaces if possible."""
+    texts = [x for x in sides if isinstance(x, str)]
+    if len(texts) < len(sides):
+        return [as_expression(x, notation, custom) for x in sides]
+    return list(parse_together(texts, vocabulary(notation, custom), _between_the_same))
+
+
+def _between_the_same(sides: Sequence[Expr]) -> bool:
+    known = {(x.takes, x.gives) for x in sides if x.takes is not UNKNOWN}
+    return len(known) < 2
 
 
 __all__ = [

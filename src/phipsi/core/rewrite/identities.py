@@ -76,6 +76,9 @@ SUMS = [
     rule("φ − φ̃",                      phi - phi_tilde,         IF,                              "SOA eq. .46"),
     rule("ψ − ψ̃",                      psi - psi_tilde,         IF,                              "SOA eq. .46"),
     rule("ψ step",                     E_phi - K @ H,           E_psi,                           "MC eq. 10"),
+    # what is left of two equations of the papers, which have no rotors
+    rule("Riccati with ψ on both sides", M - P + E_psi @ P @ E_psi.T, -(K @ Jr @ K.T),             "derived"),
+    rule("ψ M ψ*", psi @ M @ psi.T - P - psi_tilde @ P - P @ psi_tilde.T, -(psi @ K @ Jr @ K.T @ psi.T), "derived"),
 ]
 
 # the mechanism as a filter: what joint forces y = H z say about body forces z = φ w, w of covariance M

@@ -9,9 +9,18 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from phipsi.core.expressions import UNKNOWN, Expr, advice, misread, shown, signature, zero
+from phipsi.core.expressions import (
+    UNKNOWN,
+    Expr,
+    advice,
+    misread,
+    shown,
+    signature,
+    with_plain_equals,
+    zero,
+)
 from phipsi.core.model import Model
-from phipsi.core.operators import as_expression, leaves_of, paper_named
+from phipsi.core.operators import as_sides, leaves_of, paper_named
 from phipsi.errors import InputError, SpaceError, did_you_mean
 
 
@@ -170,16 +179,19 @@ def claim(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Identit
 
 
 def sides_of(text: str) -> tuple[str, str]:
-    """The two sides of a claim, neither of them empty.
+    r"""The two sides of a claim, neither of them empty; also as papers print claims.
 
     >>> sides_of("φ⁻¹ = I − E_φ")
     ('φ⁻¹', 'I − E_φ')
+    >>> sides_of(r"D &\triangleq HPH^*, \tag{9}")
+    ('D', 'HPH^*')
     """
-    if found := re.search("[<>]=?|[≤≥≠]", text):
+    plain = with_plain_equals(text)
+    if found := re.search("[<>]=?|[≤≥≠]", plain):
         raise InputError(
             f"{text!r} is not an equation: {found.group()!r} is not supported, only lhs = rhs"
         )
-    sides = [side.strip() for side in text.split("=")]
+    sides = [side.strip() for side in plain.split("=")]
     if len(sides) != 2:
         raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1} in {text!r}")
     for side, name in zip(sides, ("left", "right"), strict=True):
@@ -191,10 +203,9 @@ def sides_of(text: str) -> tuple[str, str]:
 def _two_sides(
     lhs: Any, rhs: Any, name: str, notation: str, custom: Sequence[Expr]
 ) -> tuple[Expr, Expr]:
-    both: list[Expr] = []
-    for side in (lhs, rhs):
-        text = _with_fractions(side.strip()) if isinstance(side, str) else side
-        x: Any = as_expression(text, notation, custom)
+    texts: list[Any] = [_with_fractions(x.strip()) if isinstance(x, str) else x for x in (lhs, rhs)]
+    both: list[Expr] = as_sides(texts, notation, custom)
+    for x in cast(list[Any], both):
         if not isinstance(x, Expr):
             what = "None" if x is None else f"{x!r}{advice(x)}"
             of = f"the identity {name!r}" if name else "an identity"
@@ -202,7 +213,6 @@ def _two_sides(
                 f"a side of {of} is {what}. Both sides are expressions or strings:\n"
                 f'    pp.Identity("phi - psi", "psi K H phi")'
             )
-        both.append(x)
     left, right = _same_spaces(both[0], both[1]), _same_spaces(both[1], both[0])
     if (left.takes, left.gives) != (right.takes, right.gives):
         raise SpaceError(

@@ -31,6 +31,7 @@ from phipsi.core.expressions import (
 )
 from phipsi.core.operators import CATALOGUE, DEFAULT_FAMILY, Jr, Riccati, definition, family_of
 from phipsi.core.rewrite.collect import collect, count_products, count_recursions, split_sign
+from phipsi.core.rewrite.determinants import determinant
 from phipsi.core.rewrite.expansion import products_of
 from phipsi.core.rewrite.identities import (
     ACCELERATIONS,
@@ -359,6 +360,9 @@ class Rewriter:
             if f is not None:
                 rule = LOG_DET
                 return self._record(rule.name, x, self._drop_armature(logdet(f.D)), rule.source)
+            known = determinant(x)
+            if known is not None:
+                return self._record(known[0], x, known[1], "")
         return x
 
     def _step_inverse(self, x: Expr) -> Expr:
@@ -441,7 +445,7 @@ class Rewriter:
                 for i in instances(rule, family):
                     y = replace_in_sum(x, i.before, i.after)
                     if y is not None:
-                        return self._record(rule.name, x, y, rule.source)
+                        return self._record(rule.name, x, self._drop_armature(y), rule.source)
         y = _multiply_out(x)
         if y is not None:
             return self._record("cancel terms", x, y, "")

@@ -278,8 +278,9 @@ def _conditioned(claim: Identity) -> tuple[Proof | None, Identity]:
     if holds_on_samples(*claim.sides, ""):
         return None, claim
     proof = prove(claim)
-    if proof:  # under a condition if a paper means it so
-        return None, replace(claim, condition=proof.identity.condition)
+    if proof:  # under a condition, or without gravity, if a paper means it so
+        lhs, rhs = proof.identity.sides
+        return None, replace(claim, lhs=lhs, rhs=rhs, condition=proof.identity.condition)
     return (None, replace(claim, condition=proof.holds_if)) if proof.holds_if else (proof, claim)
 
 

@@ -24,6 +24,7 @@ from phipsi.core.expressions import (
     shown,
     signature,
     total_of,
+    zero,
 )
 from phipsi.core.model import UNAFFECTED, Model, supports
 from phipsi.core.operators import (
@@ -31,6 +32,8 @@ from phipsi.core.operators import (
     definition,
     family_of,
     hinge_inertia,
+    is_about_modes,
+    is_of_rigid_bodies,
     leaves_of,
     mass_matrix,
     nodes_of,
@@ -42,12 +45,15 @@ from phipsi.core.rewrite import (
     families_of,
     find_in_product,
     instances,
+    is_about_rows,
     replace_in_sum,
     rewrite_one,
 )
-from phipsi.errors import InputError, LoweringError, SpaceError, one_of, true_or_false
+from phipsi.errors import InputError, LoweringError, PhipsiError, SpaceError, one_of, true_or_false
 from phipsi.papers.derivations.normal_form import Word, WordSum, quotient, words_of
 from phipsi.papers.theorems.book_index import equations_named
+from phipsi.papers.theorems.paper_symbols import NO_ROTORS
+from phipsi.papers.theorems.tried_mechanisms import Tried
 
 Place = Expr | str | Sequence[int] | None
 
@@ -399,7 +405,8 @@ def simplify(
     """Simplify an expression to the form with the fewest floating-point operations.
 
     The compared forms are the expression as written, rewritten by the rules, and both with common
-    factors collected.
+    factors collected. An expression that is zero on all mechanisms is 0, whichever identities that
+    takes; with a model without rotor inertia, on all mechanisms without.
 
     Parameters
     ----------
@@ -422,13 +429,18 @@ def simplify(
 
     Notes
     -----
-    **Cost:** no numbers are computed; each form is lowered once.
+    **Cost:** each form is lowered once. That an expression is zero is decided as by `prove`, on
+    mechanisms with random exact numbers; mostly the first one shows that it is not.
 
     Examples
     --------
     >>> import phipsi as pp
     >>> print(pp.simplify("(I - H psi K) H phi M phi* H*"))
     H ψ M φ* H*
+    >>> print(pp.simplify("M - P + E_psi P E_psi*"))
+    −K Jr K*
+    >>> print(pp.simplify("M - P + E_psi P E_psi*", pp.examples.planar_arm(2)))
+    0[motions,forces]
     """
     x = _expression(expr, "simplify", notation, custom)
     if model is not None and not isinstance(cast(object, model), Model):
@@ -437,9 +449,32 @@ def simplify(
             "pp.simplify(expr, model)"
         )
     armature = model is None or model.has_armature
+    if _is_zero(x, armature):
+        return zero(x.takes, x.gives)
     found = rewrite_one(x, frozenset(), armature=armature, apply=True).expressions[0]
     forms = dict.fromkeys((x, found, collect_prefixes(x), collect_prefixes(found)))
     return min(forms, key=lambda y: (_flops(y, model), y.size))
+
+
+def _is_zero(x: Expr, armature: bool) -> bool:
+    """Whether an expression is zero on all mechanisms, or on those without rotors.
+
+    Only what is decided exactly and for any number of bodies.
+    """
+    if x.op is Op.ZERO:
+        return True
+    leaves = leaves_of(x)
+    undecided = any(y.row.is_own or y.name == "D_half" for y in leaves)  # roots are not exact
+    if x.takes is UNKNOWN or undecided or is_about_modes(x):
+        return False
+    claim = Identity(x, zero(x.takes, x.gives), "" if armature else NO_ROTORS)
+    if is_about_rows(claim):
+        return False
+    try:
+        tried = Tried(claim, 0, True, not is_of_rigid_bodies(x))
+        return tried.method == "exact" and tried.first_failure() is None and not tried.limit
+    except (PhipsiError, ArithmeticError):
+        return False
 
 
 def _flops(x: Expr, model: Model | None) -> float:

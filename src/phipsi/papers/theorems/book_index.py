@@ -82,22 +82,28 @@ def identities(query: str = "") -> list[Identity]:
 
 def identity_named(name: str) -> Identity:
     """The identity with this name or number; an error if there is none, or more than one."""
+    found = equations_at(name)
+    if len(found) > 1:
+        raise InputError(_several(name, found))
+    return found[0]
+
+
+def equations_at(name: str) -> list[Identity]:
+    """The identities with this name, or all equations with this number; an error if none."""
     known = {identity.name: identity for identity in all_identities()}
     if name in known:
-        return known[name]
+        return [known[name]]
     found = list(_by_name(name)) or list(_by_source(name, exactly=True))
     different = {x.sides if x.lhs is not None else x.name: x for x in reversed(found)}
     as_printed = list(_as_printed(name)) if len(different) != 1 else []
     for some in (list(different.values())[::-1], as_printed):
         if len(some) == 1:
-            return some[0]
+            return some
     row = _printed_at(name)
     if row is not None and not as_printed and not found:
         found = [known[x] for x in row.names if x in known]
-        if len(found) == 1:
-            return found[0]
     if found or as_printed:
-        raise InputError(_several(name, as_printed, found))
+        return as_printed or list({x.name: x for x in found}.values())
     if row is not None:
         raise InputError(_not_an_equation(row))
     raise InputError(
@@ -113,15 +119,15 @@ def _not_an_equation(row: Printed) -> str:
     )
 
 
-def _several(name: str, as_printed: Sequence[Identity], identities: Sequence[Identity]) -> str:
-    """The error for a number with several equations, and how to prove one of them."""
-    if as_printed:
-        paper = cast(Printed, _printed_at(name)).paper
-        fixes = [f'pp.prove("{x.statement}", notation="{paper}")' for x in as_printed]
+def _several(name: str, identities: Sequence[Identity]) -> str:
+    """The error where one equation is needed and a number has several."""
+    row = _printed_at(name)
+    if row is not None and identities[0].name == str(row):
+        fixes = [f'"{x.statement}" with notation="{row.paper}"' for x in identities]
     else:
-        fixes = [f"pp.prove({x.name!r})" for x in identities]
+        fixes = [f'"{x.name}"' for x in identities]
     more = f"\n    and {len(fixes) - _SHOWN} more" if len(fixes) > _SHOWN else ""
-    return f"{name!r} has {len(fixes)} equations. Prove one of them:\n    " + (
+    return f"{name!r} has {len(fixes)} equations. Use one of them:\n    " + (
         "\n    ".join(fixes[:_SHOWN]) + more
     )
 
@@ -170,9 +176,7 @@ def _close_to(query: str) -> str:
         numbers = {asked for row in printed().values() if (asked := str(row)).startswith(paper)}
         return did_you_mean(query, sorted(numbers), f"{paper} has no such number.")
     known = dict.fromkeys(
-        part
-        for x in all_identities()
-        for part in (x.name, *x.name.split(" / "), *x.source.split("; "))
+        part for x in all_identities() for part in (*_names(x), *x.source.split("; "))
     )
     return did_you_mean(query, known, 'pp.identities("psi") lists those about an operator.')
 
@@ -193,7 +197,14 @@ def _book() -> tuple[Identity, ...]:
 
 def _by_name(query: str) -> Iterator[Identity]:
     wanted = _plain(query)
-    return (x for x in all_identities() if wanted in map(_plain, (x.name, *x.name.split(" / "))))
+    return (x for x in all_identities() if wanted in map(_plain, _names(x)))
+
+
+def _names(x: Identity) -> Iterator[str]:
+    """The names of an identity; "Lemmas 4.2, 4.3 and 5.2" is each of these lemmas."""
+    yield from (x.name, *x.name.split(" / "))
+    if x.name.startswith("Lemmas "):
+        yield from (f"Lemma {number}" for number in re.findall(r"[0-9.]*[0-9]", x.name))
 
 
 def _by_algorithm(query: str) -> Iterator[Identity]:

@@ -344,8 +344,8 @@ ROTORS: list[Identity] = [
     t("taubar P H* with rotors", "proj_bar P H*",  "G Jr",                                    "derived"),
     t("E_psi P H* with rotors",  "E_psi P H*",     "K Jr",                                    "derived"),
     t("taubar P with rotors",    "proj_bar P",     "proj_bar P proj_bar* + G Jr G*",          "derived"),
-    t("Lemma .6 with rotors",    "M",              "P - E_psi P E_psi* - K Jr K*",            "derived"),
-    t("Lemma .7b with rotors",   "psi M psi*",     "P + psi~ P + P psi~* - psi K Jr K* psi*", "derived"),
+    used("Riccati with ψ on both sides", "Lemma .6 with rotors"),
+    used("ψ M ψ*",               "Lemma .7b with rotors"),
     t("Lemma .7d with rotors",   "D", "H psi M psi* H* + (I - H psi K) Jr (I - H psi K)*",    "derived"),
     t("nu with rotors",          "(I + H phi K)* v", "G* V + D^-1 Jr v",                      "derived"),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -11,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.core.calculus import substitute
 from phipsi.core.dense import collect, evaluate_dense
 from phipsi.core.expressions import Expr
 from phipsi.core.model import ANY_POINTS, UNAFFECTED, Model, PointSet, supports
@@ -21,11 +19,9 @@ from phipsi.core.operators import (
     is_about_modes,
     is_of_rigid_bodies,
     own_rows,
-    paper_named,
     parse,
-    written_nodes,
 )
-from phipsi.core.rewrite import Identity, claim, is_about_rows, unmet
+from phipsi.core.rewrite import Identity, is_about_rows, unmet
 from phipsi.errors import (
     InputError,
     PhipsiError,
@@ -47,10 +43,9 @@ from phipsi.papers.proofs.counterexample import Counterexample, can_be_shown, fi
 from phipsi.papers.proofs.exact_array import NotRational
 from phipsi.papers.proofs.proof_state import ProofState
 from phipsi.papers.proofs.sample_mechanisms import SampleMechanism
-from phipsi.papers.theorems.book_index import all_identities, identity_named
-from phipsi.papers.theorems.paper_symbols import NO_ROTORS
+from phipsi.papers.theorems.claim_formulas import check_cases, formulas_of, with_any_formulas
+from phipsi.papers.theorems.claim_meaning import all_at_once, meanings, notation_of, stated
 from phipsi.papers.theorems.tried_mechanisms import Tried, with_any_efforts
-from phipsi.user_operators import Formula, with_any_blocks
 
 Array = NDArray[Any]
 
@@ -92,7 +87,9 @@ class Proof:
         `in_a_row` bodies in a row, and nothing is known about longer ones.
     holds_if : str, optional
         If the identity fails: a condition under which it holds, if one of the known ones is
-        sufficient.
+        sufficient. With a model, one that the model does not meet.
+    parts : tuple of Proof, optional
+        If a number has several equations: the result of each.
     _witness : SampleMechanism, optional
         The mechanism on which it fails.
     _any_efforts : bool, optional
@@ -116,6 +113,7 @@ class Proof:
     in_a_row: int = 0
     limit: str = ""
     holds_if: str = ""
+    parts: tuple[Proof, ...] = ()
     _witness: SampleMechanism | None = field(default=None, repr=False, compare=False)
     _any_efforts: bool = field(default=False, repr=False, compare=False)
 
@@ -127,6 +125,11 @@ class Proof:
             parts.append(f"```python\n{self.counterexample.code}\n```")
         return "\n\n".join(parts)
 
+    @property
+    def label(self) -> str:
+        """What it is about: the equation of a number, otherwise the name."""
+        return self.identity.statement if self.identity.expressions else self.identity.name
+
     def __bool__(self) -> bool:
         return self.holds is True
 
@@ -135,15 +138,22 @@ class Proof:
         hint = f", holds if {self.holds_if}" if self.holds_if else ""
         return f"<Proof {self.identity.name} {word}{hint}>"
 
-    def __str__(self) -> str:
+    @property
+    def verdict_word(self) -> str:
+        """Whether it holds, in words."""
         word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
         if self.limit:
             word += f" on mechanisms of up to {self.in_a_row} bodies in a row"
-        return f"{self.identity.name} {word}: {self.reason}"
+        return word
+
+    def __str__(self) -> str:
+        return f"{self.identity.name} {self.verdict_word}: {self.reason}"
 
     @cached_property
     def counterexample(self) -> Counterexample | None:
         """A mechanism in a state in which the sides differ; None if it holds, or for a check."""
+        if self.parts:
+            return next((x.counterexample for x in self.parts if x.holds is False), None)
         if self._witness is None:
             return None
         return find_counterexample(self.identity, self._witness, self._any_efforts)
@@ -174,8 +184,8 @@ def prove(
     Parameters
     ----------
     identity : Identity or str
-        An identity, its name, its number in a paper (``"SOA 0.28"``), or a claim
-        (``"H φ K H ψ = H φ − H ψ"``), whose decimals are exact.
+        An identity, its name, its number in a paper (``"SOA 0.28"``, which may have several
+        equations), or a claim (``"H φ K H ψ = H φ − H ψ"``), whose decimals are exact.
     model : Model or System, optional
         A mechanism; a system for claims about its constraint rows A. Default: all kinds.
     q : array_like, shape (nq,), optional
@@ -186,8 +196,9 @@ def prove(
     seed : int, optional
         Seed of the random values. Default: 0.
     notation, custom : optional
-        How a claim is read, as for `parse`. The papers have no rotors: if a claim in their letters
-        needs Jr = 0, it is decided with this condition.
+        How a claim is read, as for `parse`. The papers have no rotors, and mostly no gravity; MS
+        has revolute joints only. If a claim in their letters needs that, it is decided with these
+        conditions, and `Proof.reason` names them.
     any_efforts : bool, optional
         Whether tau is arbitrary; otherwise it is the effort of the equations of motion, with those
         of the forces f0 and f_ext that the claim names. Only for claims about all mechanisms.
@@ -238,8 +249,12 @@ def prove(
     any_efforts = true_or_false("any_efforts", any_efforts)
     paper = ""
     if isinstance(identity, str):
-        paper = paper_named(notation) if "=" in identity else ""
-        identity = stated(identity, notation, custom)
+        paper = notation_of(identity, notation)
+        equations = stated(identity, notation, custom)
+        if len(equations) > 1:
+            how = {"seed": seed, "any_efforts": any_efforts, "modes": modes}
+            return _together(identity, [prove(x, model, q, v, **how) for x in equations])
+        identity = equations[0]
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
             f"prove needs an identity, its name, or a claim as a string, not "
@@ -264,6 +279,23 @@ def prove(
             f"prove needs a model as its second argument, not {type(model).__name__}. Write  "
             "pp.prove(identity, model)"
         )
+    proof = _on_model(identity, model, q, v, seed)
+    if proof.holds is not False:
+        return proof
+    decide_here = partial(_on_model, model=model, q=q, v=v, seed=seed)
+    other = _as_paper_means_on(paper, identity, decide_here)
+    return _with_sufficient_condition(proof, model, seed) if other is None else other
+
+
+def _on_model(
+    identity: Identity,
+    model: Model,
+    q: ArrayLike | None,
+    v: ArrayLike | None,
+    seed: int,
+    inputs: ClaimInputs | None = None,
+) -> Proof:
+    """Decide an identity on one mechanism; it does not apply where its condition is not met."""
     why = unmet(identity.condition, model)
     note = _of_the_cut_tree(identity) if model.n_rows else ""
     if not is_about_rows(identity):
@@ -273,24 +305,59 @@ def prove(
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
     check_tables(identity.expressions, parts(model)[0])
     try:
-        proof = _decided(identity, model, seed, given, ClaimInputs())
+        proof = _decided(identity, model, seed, given, inputs or ClaimInputs())
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
-    rotors = unmet(NO_ROTORS, parts(model)[0])
-    if paper and rotors and not proof:
-        return Proof(identity, None, f"as {paper} means it, {rotors}")
     return replace(proof, reason=proof.reason + note)
 
 
+def _together(name: str, proofs: Sequence[Proof]) -> Proof:
+    """The result for a number with several equations: it holds if all of them do."""
+    found = {x.holds for x in proofs}
+    holds = False if False in found else None if None in found else True
+    lines = [f"{'all ' * (holds is True)}{len(proofs)} equations"]
+    lines += [f"{x.label} {x.verdict_word}: {x.reason}" for x in proofs]
+    identity = all_at_once(name, [x.identity for x in proofs])
+    return Proof(identity, holds, "\n    ".join(lines), parts=tuple(proofs))
+
+
 def _as_paper_means(paper: str, identity: Identity, decide: Callable[..., Proof]) -> Proof:
-    """Decide a claim in the letters of a paper; the papers have no rotors."""
-    meant = decide(replace(identity, condition=NO_ROTORS))
-    if not meant:
-        return meant
-    general = decide(identity, save=False)
-    if general:
-        return general
-    return replace(meant, reason=f"as {paper} means it: {NO_ROTORS}; {meant.reason}")
+    """Decide a claim in the letters of a paper, with the assumptions of that paper."""
+    for words, meant, any_efforts in meanings(paper, identity):
+        free_tau = {"any_efforts": True} if any_efforts else {}
+        proof = decide(meant, save=False, **free_tau)
+        if proof:
+            general = decide(identity, save=False)
+            return general or replace(proof, reason=f"as {paper} means it: {words}; {proof.reason}")
+    return decide(next(meanings(paper, identity)).identity)
+
+
+def _as_paper_means_on(
+    paper: str, identity: Identity, decide: Callable[..., Proof]
+) -> Proof | None:
+    """The same for a claim that fails on a model; None if it fails with the assumptions too."""
+    for words, meant, any_efforts in meanings(paper, identity) if paper else ():
+        proof = decide(meant, inputs=ClaimInputs(any_efforts=any_efforts))
+        if proof:
+            return replace(proof, reason=f"as {paper} means it: {words}; {proof.reason}")
+        if proof.holds is None and _everywhere(meant, seed=0, save=False):
+            return replace(proof, reason=f"as {paper} means it, {proof.reason}")
+    return None
+
+
+def _with_sufficient_condition(proof: Proof, model: Model, seed: int) -> Proof:
+    """A claim that fails on a model, with a sufficient condition that the model does not meet."""
+    identity = proof.identity
+    if identity.check is not None or is_about_rows(identity):
+        return proof
+    try:
+        saved = _everywhere(identity, seed=seed).holds_if
+    except PhipsiError:
+        return proof
+    why = unmet(saved, model)
+    if not why:
+        return proof
+    return replace(proof, holds_if=saved, reason=f"{proof.reason}; {why}")
 
 
 def with_paper_condition(identity: Identity) -> Identity:
@@ -313,7 +380,7 @@ def _everywhere(
     modes: bool = False,
 ) -> Proof:
     """Decide an identity on all kinds of mechanisms that meet its condition."""
-    free = _with_any_blocks(identity)
+    free = with_any_formulas(identity)
     if free is not identity:
         general = _everywhere(free, seed=seed, any_efforts=any_efforts, save=False, modes=modes)
         if general.holds:
@@ -322,7 +389,7 @@ def _everywhere(
     failed = tried.first_failure()
     if failed is None:
         if tried.method != "exact":
-            _check_cases(identity)
+            check_cases(identity)
         return Proof(
             identity,
             True,
@@ -365,41 +432,6 @@ def _of_the_cut_tree(identity: Identity) -> str:
     return "".join(f". Note: {words}" for words in said)
 
 
-# ---- formulas of one body ------------------------------------------------------------------------
-
-
-def _with_any_blocks(identity: Identity) -> Identity:
-    """The identity with any blocks in place of custom operators and vectors given by formulas."""
-    values = {
-        x: with_any_blocks(x)
-        for x in identity.leaves
-        if isinstance(getattr(x.row.value, "function", None), Formula)
-    }
-    if not values:
-        return identity
-    lhs, rhs = (substitute(side, values) for side in identity.sides)
-    return replace(identity, lhs=lhs, rhs=rhs)
-
-
-def _formulas(identity: Identity) -> set[Formula]:
-    """The formulas of one body in an identity and in the definitions of its operators."""
-    functions = (x.function for x in written_nodes(identity.expressions))
-    return {f for f in functions if isinstance(f, Formula)}
-
-
-def _check_cases(identity: Identity) -> None:
-    """Reject a claim about formulas that choose between cases: not all of them were tried."""
-    for f in sorted(_formulas(identity), key=lambda f: f.name):
-        cases = f.cases
-        if cases:
-            raise InputError(
-                f"identity {identity.name!r} holds in all sampled states, but that is no proof: "
-                f"the formula {f.name} has branches ({', '.join(cases)}), and those that were "
-                f"not reached may differ.\nProve it for arbitrary blocks in place of {f.name}, "
-                "or in one state:  pp.prove(identity, model, q, v)"
-            )
-
-
 # ---- on a model ----------------------------------------------------------------------------------
 
 
@@ -437,16 +469,16 @@ def _decided(
     inputs: ClaimInputs,
 ) -> Proof:
     decide = partial(_modulo_primes, model=model, seed=seed, inputs=inputs)
-    general, here = decide(_with_any_blocks(identity), own=False), None
+    general, here = decide(with_any_formulas(identity), own=False), None
     if not general.holds:
         general = decide(identity, own=False)
     if state is not None:
         here = in_digits(identity, model, seed, given=state)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
-    if general.method != "exact" or _formulas(identity):
+    if general.method != "exact" or formulas_of(identity):
         here = in_digits(identity, model, seed, points=inputs.points, change=inputs.change)
         if here.holds and general.method != "exact":
-            _check_cases(identity)
+            check_cases(identity)
     else:
         # an identity of all numbers holds for these, unless a matrix has no inverse with them:
         # one point shows that
@@ -517,23 +549,7 @@ def _gap(identity: Identity, model: Model, seed: int, at: PointSet | None) -> fl
     return float(gap.max(initial=0.0))
 
 
-# ---- claims and states ---------------------------------------------------------------------------
-
-
-def stated(text: str, notation: str = "", custom: Sequence[Expr] = ()) -> Identity:
-    """An identity by its name or number, or a claim as text."""
-    if not text.strip():
-        raise InputError(
-            'the string is empty. Write a claim, "phi - psi = psi K H phi", or a number, "SOA 0.28"'
-        )
-    if not re.search("[=<>≤≥≠]", text):
-        return identity_named(text)
-    try:
-        return claim(text, notation, custom)
-    except PhipsiError:
-        if any(text == identity.name for identity in all_identities()):  # "0 <= P"
-            return identity_named(text)
-        raise
+# ---- states ---------------------------------------------------------------------------
 
 
 def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict[str, Array]:

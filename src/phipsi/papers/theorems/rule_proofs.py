@@ -11,12 +11,12 @@ from phipsi.core.model import ANY_POINTS, Model, PointSet
 from phipsi.core.operators import CATALOGUE, arguments_of, definition, leaves_of
 from phipsi.core.rewrite import Identity, is_about_rows, is_self_matching, unmet
 from phipsi.errors import InputError, PhipsiError
+from phipsi.papers.theorems.claim_meaning import stated_once
 from phipsi.papers.theorems.prove import (
     ClaimInputs,
     Proof,
     prove,
     prove_for_inputs,
-    stated,
     with_paper_condition,
 )
 
@@ -38,7 +38,7 @@ def proved_rules(
     """
     out: list[Identity] = []
     for rule in rules:
-        identity = stated(rule) if isinstance(rule, str) else with_paper_condition(rule)
+        identity = stated_once(rule) if isinstance(rule, str) else with_paper_condition(rule)
         _check_sides(identity)
         _check_condition(identity, mechanism)
         _check_given(identity, given)

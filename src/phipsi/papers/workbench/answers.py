@@ -19,13 +19,23 @@ from phipsi.core.backends import Program
 from phipsi.core.calculus import diff
 from phipsi.core.compiler import compile, explain
 from phipsi.core.dense import evaluate_dense
-from phipsi.core.expressions import Expr, Space, signature, structure_word
+from phipsi.core.expressions import Expr, Space, signature, structure_word, with_plain_equals
 from phipsi.core.model import Model, entry_names
-from phipsi.core.operators import CATALOGUE, leaves_of, parse
+from phipsi.core.operators import (
+    CATALOGUE,
+    LETTERS,
+    PAPERS,
+    as_sides,
+    leaves_of,
+    paper_named,
+    parse,
+)
+from phipsi.core.rewrite import sides_of
 from phipsi.core.sweeps import NEEDS_POINTS
 from phipsi.errors import InputError, LoweringError, PhipsiError
 from phipsi.papers.derivations.derive import derive
 from phipsi.papers.theorems import identities, prove
+from phipsi.papers.workbench.own_operators import own_operators
 from phipsi.support import Message, serve
 
 LONGEST_TEXT = 2000  # characters of an expression
@@ -48,20 +58,26 @@ def shipped_robots() -> dict[str, Callable[[], Model]]:
 
 @dataclass(frozen=True)
 class Question:
-    """What the page sent: the `text`, the robot by its name, a seed of the state."""
+    """What the page sent: the `text`, the robot by its name, a seed of the state.
+
+    `notation` is the paper in whose letters the text is, and `own` has lines that define operators.
+    """
 
     text: str
     robot: str = ""
     seed: int = 0
     wrt: str = "q"
+    notation: str = ""
+    own: str = ""
 
     @classmethod
     def make(cls, request: Mapping[str, Any]) -> Question:
         """A checked question from plain data."""
         text, robot = request.get("text", ""), request.get("robot", "")
         seed, wrt = request.get("seed", 0), request.get("wrt", "q")
-        if not isinstance(text, str) or not isinstance(robot, str) or not isinstance(wrt, str):
-            raise InputError("text, robot and wrt of a question are strings")
+        notation, own = request.get("notation", ""), request.get("operators", "")
+        if not all(isinstance(x, str) for x in (text, robot, wrt, notation, own)):
+            raise InputError("text, robot, wrt, notation and operators of a question are strings")
         if type(seed) is not int or not 0 <= seed < 2**31:
             raise InputError("the seed of a question is an integer from 0 to 2147483647")
         if len(text) > LONGEST_TEXT:
@@ -69,12 +85,27 @@ class Question:
                 f"the expression has {len(text)} characters; the workbench reads at most "
                 f"{LONGEST_TEXT}. Compile long expressions in Python:  pp.compile(text, model)"
             )
-        return cls(text, robot, seed, wrt)
+        if len(own) > LONGEST_TEXT:
+            raise InputError(
+                f"the custom operators have {len(own)} characters; the workbench reads at most "
+                f"{LONGEST_TEXT}"
+            )
+        return cls(text, robot, seed, wrt, notation, own)
+
+    @property
+    def custom(self) -> list[Expr]:
+        """The custom operators of the page."""
+        return own_operators(self.own)
 
     @property
     def expression(self) -> Expr:
         """The text as an expression."""
-        return parse(self.text)
+        return parse(self.text, self.notation, self.custom)
+
+    @property
+    def letters(self) -> dict[str, Any]:
+        """How functions read the text."""
+        return {"notation": self.notation, "custom": self.custom}
 
 
 class Answers:
@@ -94,7 +125,8 @@ class Answers:
             "prove": self.prove,
             "derive": self.derive,
             "identities": self.identities,
-            "robots": lambda _: {"robots": list(self.robots)},
+            "robots": lambda _: {"robots": list(self.robots), "notations": list(PAPERS)},
+            "letters": self.letters,
         }
 
     def __call__(self, request: Mapping[str, Any]) -> Answer:
@@ -120,8 +152,8 @@ class Answers:
 
     def read(self, question: Question) -> Answer:
         """The expression typeset, its spaces and structure, and the operators in it."""
-        if "=" in question.text:
-            sides = [parse(side) for side in _sides(question.text)]
+        if "=" in with_plain_equals(question.text):
+            sides = as_sides(sides_of(question.text), **question.letters)
             return {
                 "claim": True,
                 "latex": " = ".join(_latex(x) for x in sides),
@@ -269,7 +301,9 @@ class Answers:
 
     def prove(self, question: Question) -> Answer:
         """Whether a claim holds in general and on the robot, exactly; if not, a counterexample."""
-        general, here = prove(question.text), prove(question.text, self.robot(question))
+        how = question.letters
+        general = prove(question.text, **how)
+        here = prove(question.text, self.robot(question), **how)
         shown = "" if general.counterexample is None else str(general.counterexample)
         return {
             "holds": general.holds,
@@ -282,7 +316,7 @@ class Answers:
 
     def derive(self, question: Question) -> Answer:
         """A chain of named identities from the left side of a claim to the right."""
-        found = derive(question.text)
+        found = derive(question.text, **question.letters)
         return {
             "complete": bool(found),
             "reason": found.reason,
@@ -292,6 +326,17 @@ class Answers:
                 {"latex": _latex(step.expression), "text": str(step.expression), "why": step.reason}
                 for step in found.steps
             ],
+        }
+
+    def letters(self, question: Question) -> Answer:
+        """The letters of a paper, and what they mean in phipsi."""
+        table = LETTERS.get(paper_named(question.notation), {})
+        return {
+            "letters": [
+                {"letter": letter, "meaning": str(parse(letter, question.notation))}
+                for letter in table
+                if "{" not in letter
+            ]
         }
 
     def identities(self, question: Question) -> Answer:
@@ -311,13 +356,6 @@ class Answers:
                 for one in identities()
             ]
         }
-
-
-def _sides(text: str) -> list[str]:
-    sides = text.split("=")
-    if len(sides) != 2:
-        raise InputError(f"a claim has one equals sign, but this text has {len(sides) - 1}")
-    return sides
 
 
 def _latex(x: Expr) -> str:

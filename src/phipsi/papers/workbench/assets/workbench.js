@@ -11,7 +11,8 @@ let turn = 0; // answers to an older turn are dropped
 let known = []; // identities
 
 async function ask(kind, more = {}) {
-  const body = JSON.stringify({ kind, text: $("text").value, robot: $("robot").value, seed: Number($("seed").value) || 0, ...more });
+  const asked = { kind, text: $("text").value, robot: $("robot").value, seed: Number($("seed").value) || 0 };
+  const body = JSON.stringify({ ...asked, notation: $("notation").value, operators: $("operators").value, ...more });
   try {
     const answer = await fetch("ask", { method: "POST", headers: { "Content-Type": "application/json" }, body });
     if (!answer.ok) return { error: `The workbench answered "${answer.status} ${answer.statusText}". Is it still running?` };
@@ -296,7 +297,8 @@ const derive = () => act("derive", drawDerivation, "Derivation");
 async function differentiate() {
   const answer = await ask("differentiate", { wrt: $("wrt").value });
   if (answer.error) return complain(answer);
-  $("text").value = answer.text;
+  $("text").value = answer.text; // in the letters of phipsi
+  choose("");
   evaluate();
 }
 
@@ -304,6 +306,8 @@ async function differentiate() {
 
 function remember() {
   const state = new URLSearchParams({ x: $("text").value, robot: $("robot").value, seed: $("seed").value });
+  if ($("notation").value) state.set("notation", $("notation").value);
+  if ($("operators").value) state.set("operators", $("operators").value);
   history.replaceState(null, "", `#${state}`);
 }
 
@@ -312,6 +316,28 @@ function recall() {
   $("text").value = state.get("x") || "ℳ⁻¹ τ";
   if ([...$("robot").options].some((o) => o.value === state.get("robot"))) $("robot").value = state.get("robot");
   if (/^\d{1,10}$/.test(state.get("seed") || "")) $("seed").value = state.get("seed");
+  $("operators").value = (state.get("operators") || "").slice(0, 2000);
+  $("own").open = $("operators").value !== "";
+  choose(state.get("notation") || "");
+}
+
+function keys(letters) {
+  $("keys").replaceChildren(...letters.map(([letter, meaning]) => {
+    const key = make("button", letter);
+    key.type = "button";
+    key.title = meaning;
+    key.onclick = () => insert(letter);
+    return key;
+  }));
+}
+
+async function choose(notation) {
+  if ([...$("notation").options].some((o) => o.value === notation)) $("notation").value = notation;
+  const usual = LETTERS.map((letter) => [letter, ""]);
+  keys(usual);
+  if (!$("notation").value) return;
+  const answer = await ask("letters", { text: "" });
+  if (answer.letters) keys([...answer.letters.map((one) => [one.letter, one.meaning]), ...usual]);
 }
 
 function insert(letters) {
@@ -329,7 +355,7 @@ function list() {
     name.append(make("div", [one.source, one.condition && `if ${one.condition}`].filter(Boolean).join(" · "), "source"));
     use.type = "button";
     use.disabled = !one.latex;
-    use.onclick = () => { $("text").value = one.text; evaluate(); scrollTo(0, 0); };
+    use.onclick = () => { $("text").value = one.text; choose(""); evaluate(); scrollTo(0, 0); };
     item.append(name, one.latex ? typeset(one.latex, false, one.text) : make("div", one.text), use);
     return item;
   }));
@@ -340,16 +366,11 @@ async function start() {
   if (robots.error) return complain(robots);
   $("robot").replaceChildren(...robots.robots.map((name) => new Option(name, name)));
   if (robots.robots.includes("seven_joint_arm") && robots.robots[0].startsWith("planar")) $("robot").value = "seven_joint_arm";
-  $("keys").replaceChildren(...LETTERS.map((letters) => {
-    const key = make("button", letters);
-    key.type = "button";
-    key.onclick = () => insert(letters);
-    return key;
-  }));
+  $("notation").append(...robots.notations.map((name) => new Option(name, name)));
   $("examples").replaceChildren(...EXAMPLES.map((text) => {
     const one = make("button", text);
     one.type = "button";
-    one.onclick = () => { $("text").value = text; evaluate(); };
+    one.onclick = () => { $("text").value = text; choose(""); evaluate(); };
     return one;
   }));
   recall();
@@ -357,7 +378,8 @@ async function start() {
   $("prove").onclick = prove;
   $("derive").onclick = derive;
   $("differentiate").onclick = differentiate;
-  $("robot").onchange = $("seed").onchange = evaluate;
+  $("robot").onchange = $("seed").onchange = $("operators").onchange = evaluate;
+  $("notation").onchange = () => { choose($("notation").value); evaluate(); };
   $("text").onkeydown = (event) => {
     if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); evaluate(); }
   };
