@@ -68,6 +68,7 @@ _TABLE = {
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": ("accelerations jacobian jacobian_dot poses velocities"),
         "kinematics.inverse_kinematics": "inverse_kinematics",
+        "algorithms.kinematics.manipulability": ".",
     },
     ("Dynamics", "notation.md"): {
         "algorithms.dynamics.equation_terms": (
@@ -88,9 +89,11 @@ _TABLE = {
         "algorithms.dynamics.sensitivities": "coriolis_product",
         "algorithms.dynamics.diagonal_dynamics": ".",
         "algorithms.dynamics.exploration": ".",
+        "algorithms.dynamics.estimation": ".",
     },
     ("Loops", "closed-chains.md"): {
         "algorithms.constrained.system": "System",
+        "algorithms.constrained.minimal_velocities": ".",
         "embedding.embedded_system": "EmbeddedSystem embed_constraints",
         "constraints": ".",
         "algorithms.dynamics.constraint_forces": (

@@ -10,8 +10,15 @@ from phipsi import (
     molecules,
     operators,
 )
+from phipsi.algorithms.constrained import minimal_velocities
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics import centroidal, diagonal_dynamics, exploration, sensitivities
+from phipsi.algorithms.dynamics import (
+    centroidal,
+    diagonal_dynamics,
+    estimation,
+    exploration,
+    sensitivities,
+)
 from phipsi.algorithms.dynamics.constraint_forces import (
     constraint_forces,
     constraint_impulse,
@@ -45,6 +52,7 @@ from phipsi.algorithms.dynamics.point_inertia import (
     operational_space_inertia_inverse,
 )
 from phipsi.algorithms.dynamics.sensitivities import coriolis_product
+from phipsi.algorithms.kinematics import manipulability
 from phipsi.algorithms.kinematics.motions import (
     accelerations,
     jacobian,
@@ -148,6 +156,7 @@ __all__ = [
     "embed_constraints",
     "equilibrium",
     "errors",
+    "estimation",
     "evaluate_dense",
     "examples",
     "explain",
@@ -177,8 +186,10 @@ __all__ = [
     "live_page",
     "load",
     "load_scenario",
+    "manipulability",
     "mass_matrix",
     "mass_matrix_inverse",
+    "minimal_velocities",
     "mode_shapes",
     "molecules",
     "momentum",

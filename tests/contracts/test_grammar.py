@@ -78,6 +78,7 @@ Q = ARM.random_configuration(RNG, (5,))
 V, A, T = RNG.standard_normal((3, 5, 7))
 P = [("tool", (0, 0, 0.1))]
 CALLS = {
+    "whiten": (Q, T), "colour": (Q, T),
     "bias_forces": (Q, V), "christoffel_symbols": (Q,), "coriolis": (Q, V),
     "kinetic_energy_regressor": (Q, V), "mass_matrix_inverse_sensitivity": (Q,),
     "mass_matrix_sensitivity": (Q,), "operational_space_inertia_sensitivity": (Q, P),
@@ -96,6 +97,7 @@ CALLS = {
 }  # fmt: skip
 SEVERAL = {
     "forward_dynamics_derivatives": (Q, V, T), "innovations": (Q, V, T),
+    "predict": (Q, T), "smooth": (Q, T),
     "inverse_dynamics_derivatives": (Q, V, A), "joint_reactions": (Q, V, T),
     "hybrid_dynamics": partial(pp.hybrid_dynamics, prescribed=ARM.joint_names[2:4]),
 }  # fmt: skip
@@ -132,6 +134,9 @@ WITH_CONTACTS = {
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
     "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
+    "conditioning", "whiteness",  # eigenvalues, and statistics of many samples
+    "least_squares_velocities", "log_det", "log_det_gradient",  # dense parts for all rows
+    "basis", "equations",  # one choice of velocities for the batch
     "contact_forces", "contact_step", "equilibrium", "evaluate_dense", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",
     "force_noise", "path_noise", "smooth_paths", "velocity_noise",  # scaled samples

@@ -263,10 +263,24 @@ def test_points_are_named_by_their_number(which: Any):
         compiled(J, MODEL, points=POINTS, mode="blocks", blocks=[(which, "b0")])
 
 
-def test_a_bd_without_sweeps_is_refused_in_block_mode_only():
+@pytest.mark.parametrize("rewrite", ["full", "as_written"])
+def test_a_product_out_and_back_twice_has_a_bd(rewrite: str):
     x = phi @ M @ phi.T @ Upsilon @ phi @ M @ phi.T
+    want = matrix(bd(x), state())
+    near = partial(assert_allclose, rtol=1e-11, atol=1e-11)
+    near(run(bd(x), state(), mode="dense", rewrite=rewrite), want)
+    for k, block in enumerate(run(x, state(), mode="blocks", rewrite=rewrite)):
+        near(block, want[6 * k : 6 * k + 6, 6 * k : 6 * k + 6])
+    assert np.abs(matrix(x, state()) - want).max() > 1e-3 * np.abs(want).max()
+
+
+def test_a_bd_without_sweeps_is_refused_in_block_mode_only():
+    out_and_back = phi @ M @ phi.T
+    x = out_and_back @ Upsilon @ out_and_back @ Upsilon @ out_and_back @ Upsilon @ out_and_back
     with pytest.raises(LoweringError, match="block-diagonal part"):
         compiled(x, MODEL, mode="blocks")
+    with pytest.raises(LoweringError, match="up to 6 of which look beyond one body"):
+        compiled(bd(x), MODEL)
     assert_allclose(run(x, state(), mode="dense"), matrix(x, state()), rtol=1e-8, atol=1e-6)
 
 

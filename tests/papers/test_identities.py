@@ -150,6 +150,7 @@ def test_the_list_of_the_conditional_ones():
         "tau symmetric in P (b)",
         "taubar P",
         "taubar P tau*",
+        "smoother keeps the outputs",
         "H G",
         "H π̄",
         "π̄ G",

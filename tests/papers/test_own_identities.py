@@ -241,7 +241,7 @@ def test_a_condition_may_not_be_enough():
         ("lemma 4", {"Lemma 0.4 / Lemma 4"}),
         ("whiten φ", {"whiten φ"}),
         ("H psi * H*", {"Lemma .7d", "Lemma .7d with rotors"}),
-        ("H ψ M", {"Lemma .7d", "Lemma .7d with rotors"}),
+        ("H ψ M", {"Lemma .7d", "Lemma .7d with rotors", "smoother covariance"}),
         ("kinetic energy", {"kinetic energy"}),
     ],
 )

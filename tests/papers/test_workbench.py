@@ -91,6 +91,10 @@ def test_recursion_and_cost_are_those_of_explain():
     assert found["flops"] == expected.flops
     assert [step["source"] for step in found["rewrites"]] == [s.source for s in expected.rewrites]
     assert [s["equations"] for s in found["sweeps"]] == [list(s.equations) for s in expected.sweeps]
+    full = pp.explain("mass_matrix^-1 tau", arm, levels=True, meanings=True)
+    assert [s["meanings"] for s in found["sweeps"]] == [list(s.meanings) for s in full.sweeps]
+    assert [one["text"] for one in found["levels"]] == [str(x.operator) for x in full.levels]
+    assert [one["lines"] for one in found["levels"]] == [[*x.lines()] for x in full.levels]
     cost = answer("cost", "mass_matrix^-1 tau")
     times = dict(map(tuple, cost["forms"][0]["points"]))
     step = times[32] - times[16]

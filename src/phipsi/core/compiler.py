@@ -44,11 +44,11 @@ from phipsi.core.sweeps import (
     rewrite_request,
     schedule,
 )
-from phipsi.errors import InputError, not_too_deep, one_of, true_or_false
+from phipsi.errors import InputError, LoweringError, not_too_deep, one_of, true_or_false
 from phipsi.views import view
 
 if TYPE_CHECKING:
-    from phipsi.core.sweeps import Explanation
+    from phipsi.core.sweeps import Explanation, OperatorLevels
 
 
 @supports(loops=True, contacts=UNAFFECTED, flexible=True, rotors=True)
@@ -173,7 +173,7 @@ class NamedForm:
     def __init__(
         self,
         expressions: Expr | tuple[Expr, ...] | Callable[[bool], Expr | tuple[Expr, ...]],
-        mode: str = "apply",
+        mode: str | tuple[str, ...] = "apply",
         kind: type[tuple[Any, ...]] | None = None,
     ) -> None:
         self.expressions, self.mode, self.kind = expressions, mode, kind
@@ -214,7 +214,7 @@ def evaluate(
 def program_of(
     expr: Expr | tuple[Expr, ...],
     mechanism: Model,
-    mode: str = "apply",
+    mode: str | tuple[str, ...] = "apply",
     function: Callable[..., Any] | None = None,
     rewrite: str = "full",
 ) -> Program:
@@ -344,6 +344,8 @@ def explain(
     inputs: Sequence[str] = (),
     rules: Sequence[Identity | str] = (),
     plan: bool = False,
+    levels: bool = False,
+    meanings: bool = False,
     notation: str = "",
     custom: Sequence[Expr] = (),
 ) -> Explanation:
@@ -368,6 +370,12 @@ def explain(
         As for `compile`.
     plan : bool, optional
         Whether to list the forms that were compared on the model, with their costs. Default: False.
+    levels : bool, optional
+        Whether to list for each operator of the computed expression its kind and meaning, its
+        recursion, the transition of a link, its halves along the body and across the joint, and
+        the change of coordinates: the seven levels of MM Fig. 3. Default: False.
+    meanings : bool, optional
+        Whether to write below each equation what its quantity means physically. Default: False.
     notation, custom : optional
         As for `compile`.
 
@@ -391,6 +399,7 @@ def explain(
     cost  O(N), about 115 flops per body with one-dof hinges
     """
     latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
+    levels, meanings = true_or_false("levels", levels), true_or_false("meanings", meanings)
     if model is not None and not isinstance(cast(object, model), Model):
         raise InputError(
             f"explain takes an expression, then a model: pp.explain(expr, model), not "
@@ -405,7 +414,8 @@ def explain(
             expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, inputs=inputs,
             rules=rules, notation=notation, custom=custom,
         )  # fmt: skip
-        return program.explain(latex=latex, plan=plan)
+        found = program.explain(latex=latex, plan=plan, meanings=meanings)
+        return _with_levels(found) if levels else found
     _reject_what_needs_a_model(points, plan, mode)
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(
@@ -420,7 +430,22 @@ def explain(
         notation=notation,
         custom=custom,
     )
-    return _explained_of_any_tree(request, latex)
+    found = _explained_of_any_tree(request, latex, meanings)
+    return _with_levels(found) if levels else found
+
+
+def _with_levels(explanation: Explanation) -> Explanation:
+    """The explanation with the levels of each operator; recursions are those of any tree."""
+    from phipsi.core.sweeps import factors_of, levels_of
+
+    found: list[OperatorLevels] = []
+    for x in factors_of(explanation.lowered):
+        try:
+            sweeps = explain(x, rewrite="as_written").sweeps
+        except LoweringError:  # an operator that only has a meaning inside another
+            sweeps = ()
+        found.append(levels_of(x, (line for sweep in sweeps for line in sweep.equations)))
+    return replace(explanation, levels=tuple(found))
 
 
 def _reject_what_needs_a_model(points: Any, plan: bool, mode: str | Sequence[str]) -> None:
@@ -440,7 +465,7 @@ def _reject_what_needs_a_model(points: Any, plan: bool, mode: str | Sequence[str
         )
 
 
-def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
+def _explained_of_any_tree(request: Request, latex: bool, meanings: bool) -> Explanation:
     """The recursion of an expression without a model."""
     from phipsi.core.sweeps import explain_steps
 
@@ -457,6 +482,7 @@ def _explained_of_any_tree(request: Request, latex: bool) -> Explanation:
         lowered.fields,
         None,
         latex=latex,
+        meanings=meanings,
     )
 
 

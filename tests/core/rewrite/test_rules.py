@@ -16,7 +16,7 @@ import phipsi as pp
 from phipsi.core.dense import evaluate_dense
 from phipsi.core.expressions.node import Expr
 from phipsi.core.model.model import Model
-from phipsi.core.rewrite.identities import ACCELERATIONS, MATRICES, NO_ARMATURE, RULES
+from phipsi.core.rewrite.identities import ACCELERATIONS, MATRICES, NO_ARMATURE, RULES, SMOOTHING
 from phipsi.core.rewrite.identity import Identity
 from phipsi.core.rewrite.patterns import instances
 from phipsi.errors import LoweringError
@@ -34,6 +34,7 @@ from phipsi.operators import (
     P,
     R,
     Riccati,
+    bd,
     logdet,
     mass_matrix,
     phi,
@@ -69,10 +70,10 @@ def models_for(rule: Identity) -> list[Model]:
 
 
 def modes_for(rule: Identity) -> list[str]:
-    """Composite bodies are for matrices, FD4's rule for products with vectors."""
+    """Composite bodies are for matrices, FD4's rule and smoothing for products with vectors."""
     if rule in MATRICES:
         return ["dense"]
-    return ["apply"] if rule in ACCELERATIONS else ["apply", "dense"]
+    return ["apply"] if rule in (*ACCELERATIONS, *SMOOTHING) else ["apply", "dense"]
 
 
 def state(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
@@ -147,6 +148,7 @@ def test_the_rule_is_named_among_the_rewrites(rule: Identity):
 
 # ---- they do not fire elsewhere ------------------------------------------------------------------
 
+seen = psi.T @ H.T @ D.inv
 NEAR_MISSES: dict[str, Expr] = {
     "innovations factorization": (D + H @ phi_tilde @ M @ H.T).inv,
     "invert the colouring filter": (I + 2 * H @ phi @ K).inv,
@@ -187,6 +189,9 @@ NEAR_MISSES: dict[str, Expr] = {
     "π̄ G": proj_bar @ G,
     "π̄ P H*": proj_bar @ P @ H.T,
     "Lemma .7d": H @ psi @ M @ psi.T @ H.T,
+    "smoothed covariance": phi @ M @ phi.T - phi @ M @ seen @ H @ psi @ M @ psi.T,
+    "covariance of smoothed forces": bd(phi @ M @ seen @ H @ psi @ M @ psi.T),
+    "blocks of Ω": bd(psi.T @ H.T @ D.inv @ H @ phi),
     "composite bodies": phi @ M @ psi.T,
 }
 

@@ -173,11 +173,14 @@ class Program:
         plural = "" if sweeps == 1 else "s"
         return f"<Program {what}: ({', '.join(self.inputs)}) in {sweeps} sweep{plural}>"
 
-    def explain(self, *, latex: bool = False, plan: bool = False) -> Explanation:
+    def explain(
+        self, *, latex: bool = False, plan: bool = False, meanings: bool = False
+    ) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
         from phipsi.core.sweeps import explain_steps
 
         latex, plan = true_or_false("latex", latex), true_or_false("plan", plan)
+        meanings = true_or_false("meanings", meanings)
         return explain_steps(
             self.request.expressions,
             self.rewriting,
@@ -186,6 +189,7 @@ class Program:
             self.model,
             latex=latex,
             plans=self.plans if plan else (),
+            meanings=meanings,
         )
 
     def export(

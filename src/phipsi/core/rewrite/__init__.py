@@ -11,7 +11,7 @@ __getattr__ = offer_within(
         "identities": "RULES",
         "identity": "CONDITIONS Claim Erratum Identity claim is_about_rows sides_of unmet",
         "inverses": "inverse_form riccati_of split_diagonal",
-        "matrix_splitting": "between_seeds matrix_product matrix_terms strip_marks",
+        "matrix_splitting": "between_seeds matrix_product matrix_terms out_and_back strip_marks",
         "patterns": "families_of find_in_product instances replace_in_sum",
         "rewriter": (
             "USUAL FinalForm Rewriter RewriteStep Rewriting rewrite rewrite_by_rules rewrite_one"

@@ -32,6 +32,7 @@ from phipsi.core.rewrite.matrix_splitting import (
     between_seeds as between_seeds,
     matrix_product as matrix_product,
     matrix_terms as matrix_terms,
+    out_and_back as out_and_back,
     strip_marks as strip_marks,
 )
 from phipsi.core.rewrite.patterns import (

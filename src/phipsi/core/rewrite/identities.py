@@ -8,7 +8,7 @@ that do not make expressions cheaper are theorems, in `theorems`.
 
 from __future__ import annotations
 
-from phipsi.core.expressions import EFFORTS, FORCES, Expr, identity, logdet
+from phipsi.core.expressions import EFFORTS, FORCES, Expr, block_diagonal as bd, identity, logdet
 from phipsi.core.operators import E_phi, H, Jr, M, Riccati, catalogue_leaf, phi
 from phipsi.core.rewrite.identity import Identity
 
@@ -81,6 +81,19 @@ SUMS = [
     rule("ψ M ψ*", psi @ M @ psi.T - P - psi_tilde @ P - P @ psi_tilde.T, -(psi @ K @ Jr @ K.T @ psi.T), "derived"),
 ]
 
+# the mechanism as a filter: what joint forces y = H z say about body forces z = φ w, w of covariance M
+_information, Upsilon = psi.T @ H.T @ D.inv @ H @ psi, _f.leaf("Upsilon")
+_seen = phi @ M @ psi.T @ H.T @ D.inv @ H @ psi @ M @ phi.T
+SMOOTHING = [
+    rule("smoothed covariance",        phi @ M @ phi.T - _seen,
+         P + psi_tilde @ P + P @ psi_tilde.T - P @ _information @ P,                             "derived; MM sec. I"),
+]
+DIAGONALS = [
+    rule("covariance of smoothed forces", bd(_seen),
+         bd(phi @ M @ phi.T) - P + P @ Upsilon @ P,                                              "derived; MM sec. I"),
+    rule("blocks of Ω",                bd(_information),        Upsilon,                         "SOA eq. .41"),
+]
+
 NO_ARMATURE = [  # these use H G = I
     rule("H G",                        H @ G,                   I,                               "SOA", "Jr = 0"),
     rule("H π̄",                        H @ proj_bar,            H - H,                           "SOA", "Jr = 0"),
@@ -102,6 +115,8 @@ RULES: list[Identity] = [
     *PRODUCTS,
     *ACCELERATIONS,
     *SUMS,
+    *SMOOTHING,
+    *DIAGONALS,
     *NO_ARMATURE,
     *MATRICES,
 ]

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from phipsi.core.expressions import (
     Expr,
@@ -46,9 +47,11 @@ from phipsi.core.operators import (
     H,
     V,
     family_of,
+    is_one_step,
     phi,
     plain_transition,
     strict_transition,
+    transition_step,
     transition_with,
     v,
 )
@@ -86,15 +89,60 @@ def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Matrix
         splits.append(MatrixSplit(x, after, "carry cross products out of paths"))
     out: list[tuple[Number, Expr]] = []
     for c, factors in terms:
-        found = _composite(factors)
-        if found is None:
+        moving = _moving(factors)
+        split = _composite(factors, moving[0], moving[1]) if len(moving) == 2 else None
+        if split is None:
             out.append((c, product(factors)))
             continue
-        i, j, split = found
         splits.append(split)
-        for d, y in split.after.terms:
-            out.append((c * d, product((*factors[:i], y, *factors[j + 1 :]))))
+        out.extend(_split_terms(c, factors, moving[0], moving[1], split))
     return total_of(out), splits
+
+
+def out_and_back(factors: Factors) -> Terms | None:
+    """A product with its first causal · X · anticausal part split; None if there is none.
+
+    In what is left, every product goes in one direction, or out only after it went in.
+    """
+    for i, j in pairwise(_moving(factors)):
+        split = _composite(factors, i, j) or _steps_and_back(factors, i, j)
+        if split is not None:
+            terms = _split_terms(1, factors, i, j, split)
+            return [(c, x.factors) for d, y in terms for c, x in (d * y).terms]
+    return None
+
+
+def _steps_and_back(factors: Factors, i: int, j: int) -> MatrixSplit | None:
+    """The part E X T* of a product, where E goes one body on: E X + bd(E X E'*) T*; and mirrored.
+
+    With a step E'* for T* it is bd(E X E'*), and with T̃* only the second part.
+    """
+    left, right, core = factors[i], factors[j].T, product(factors[i + 1 : j])
+    if j == i + 1 or not (is_causal(left.structure) and is_anticausal(factors[j].structure)):
+        return None
+    before = left @ core @ right.T
+    if is_one_step(left) and is_one_step(right):
+        return MatrixSplit(before, block_diagonal(before))
+    mirrored = is_one_step(right)
+    step, other = (right, left) if mirrored else (left, right)
+    plain = plain_transition(other)
+    if plain is None or not is_one_step(step):
+        return None
+    core = core.T if mirrored else core
+    after = block_diagonal(step @ core @ transition_step(plain).T) @ plain.T
+    after = after + step @ core if other is plain else after
+    return MatrixSplit(before, after.T if mirrored else after)
+
+
+def _split_terms(
+    c: Number, factors: Factors, i: int, j: int, split: MatrixSplit
+) -> list[tuple[Number, Expr]]:
+    ends = factors[:i], factors[j + 1 :]
+    return [(c * d, product((*ends[0], y, *ends[1]))) for d, y in split.after.terms]
+
+
+def _moving(factors: Factors) -> list[int]:
+    return [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
 
 
 def matrix_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
@@ -152,7 +200,7 @@ def _group(terms: Terms) -> Terms:
 
 def _ends(factors: Factors) -> tuple[int, int] | None:
     """Where T₁ and T₂* stand in A T₁ X T₂* B, if nothing else moves and B is there."""
-    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
+    moving = _moving(factors)
     if len(moving) != 2 or moving[1] in (moving[0] + 1, len(factors) - 1):
         return None
     i, j = moving
@@ -177,34 +225,30 @@ def between_seeds(x: Expr) -> bool:
     return x.takes.index == x.gives.index and x.takes.index in ("point", "joint", "row")
 
 
-def _composite(factors: Factors) -> tuple[int, int, MatrixSplit] | None:
-    """The part T₁ X T₂* of a product that has no other moving factor."""
-    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
-    if len(moving) != 2:
-        return None
-    i, j = moving
+def _composite(factors: Factors, i: int, j: int) -> MatrixSplit | None:
+    """The part T₁ X T₂* of a product, between its moving factors i and j."""
     left, right = factors[i], factors[j].T
-    if plain_transition(left) is None or plain_transition(right) is None or j == i + 1:
+    a, b = plain_transition(left), plain_transition(right)
+    if a is None or b is None or j == i + 1:
         return None
     if not (is_causal(left.structure) and is_anticausal(factors[j].structure)):
         return None
     core = product(factors[i + 1 : j])
-    a, b = plain_transition(left), plain_transition(right)
-    assert a is not None and b is not None
     after = (
         _diagonal(left, core, right)
         + strict_transition(a) @ _diagonal(a, core, right)
         + _diagonal(left, core, b) @ strict_transition(b).T
     )
-    return i, j, MatrixSplit(left @ core @ right.T, after)
+    return MatrixSplit(left @ core @ right.T, after)
 
 
 def _diagonal(left: Expr, core: Expr, right: Expr) -> Expr:
     """bd(T₁ X T₂*), of which bd(ψ M φ*) = P has a name: it solves P = M + E_ψ P E_φ*."""
-    if left.op is Op.LEAF and left.row.riccati and left is family_of(left).psi:
-        family = family_of(left)
-        if core is family.M and right is transition_with(family.E):
-            return family.P
+    for one, other in ((left, right), (right, left)):  # P is symmetric
+        if one.op is Op.LEAF and one.row.riccati and one is family_of(one).psi:
+            family = family_of(one)
+            if core is family.M and other is transition_with(family.E):
+                return family.P
     return block_diagonal(left @ core @ right.T)
 
 

@@ -19,8 +19,10 @@ from phipsi.core.expressions import (
     Number,
     Op,
     as_matrix,
+    block_diagonal,
     identity,
     is_memoryless,
+    is_strict,
     logdet,
     product,
     shown,
@@ -34,11 +36,13 @@ from phipsi.core.rewrite.expansion import products_of
 from phipsi.core.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
+    DIAGONALS,
     FACTORIZATION,
     INVERSES,
     LOG_DET,
     NO_ARMATURE,
     PRODUCTS,
+    SMOOTHING,
     SUMS,
 )
 from phipsi.core.rewrite.identity import Identity
@@ -349,6 +353,8 @@ class Rewriter:
             return self._step_product(x)
         if x.op is Op.SUM:
             return self._step_sum(x)
+        if x.op is Op.BD:
+            return self._step_diagonal(x)
         if x.op is Op.LOGDET:
             f = riccati_of(x.args[0])
             if f is not None:
@@ -406,6 +412,18 @@ class Rewriter:
                     return distribute(mirror, *across).T
         return x
 
+    def _step_diagonal(self, x: Expr) -> Expr:
+        """bd(X) where a product of X has blocks with a name."""
+        inner = x.args[0]
+        for rule in DIAGONALS:
+            for family in families_of(x):
+                for i in instances(rule, family):
+                    named = _named_diagonal(inner, i)
+                    if named is not None:
+                        self._record(rule.name, i.before, i.after, rule.source)
+                        return named
+        return x
+
     def _cancel(self, x: Expr) -> Expr | None:
         """X X⁻¹ = I, where X may be several factors."""
         for i, y in enumerate(x.args):
@@ -423,7 +441,7 @@ class Rewriter:
 
     def _step_sum(self, x: Expr) -> Expr:
         for family in families_of(x):
-            for rule in SUMS:
+            for rule in (*SUMS, *SMOOTHING):
                 for i in instances(rule, family):
                     y = replace_in_sum(x, i.before, i.after)
                     if y is not None:
@@ -473,6 +491,24 @@ def _lost_inverse(before: Expr, after: Expr) -> bool:
         and has_inverse(before.args[0])
         and not has_inverse(core.args[0])
     )
+
+
+def _named_diagonal(x: Expr, i: Instance) -> Expr | None:
+    """bd(x) with bd(A X C) = A bd(X) C, where bd(X) has a name and A and C are memoryless."""
+    wanted = i.before.args[0].factors
+    for c, term in x.terms:
+        at = find_in_product(term.factors, wanted)
+        ends = term.factors[:at], term.factors[at + len(wanted) :]
+        if at >= 0 and all(is_memoryless(y.structure) for end in ends for y in end):
+            named = c * product((*ends[0], i.after, *ends[1]))
+            return total_of((d, block_diagonal(t)) for d, t in _rest(x, term)) + named
+    return None
+
+
+def _rest(x: Expr, term: Expr) -> list[tuple[Number, Expr]]:
+    """The terms of a sum without one of them and without those that have no diagonal blocks."""
+    others = ((d, t) for d, t in x.terms if t is not term and not is_strict(t.structure))
+    return [*others, (1, term - term)]
 
 
 def _unit_factors(x: Expr) -> Expr | None:

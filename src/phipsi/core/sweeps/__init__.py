@@ -20,6 +20,7 @@ __getattr__ = offer_within(
         ),
         "lower": "Lowering",
         "operations": "flops operation",
+        "operator_levels": "OperatorLevels factors_of levels_of",
         "request": (
             "MODES NEEDS_POINTS LoweredRequest Request Result check_modes check_request fields_of "
             "for_bodies_of lower_request rewrite_request"

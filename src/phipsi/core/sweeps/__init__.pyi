@@ -65,6 +65,11 @@ from phipsi.core.sweeps.ir import (
 )
 from phipsi.core.sweeps.lower import Lowering as Lowering
 from phipsi.core.sweeps.operations import flops as flops, operation as operation
+from phipsi.core.sweeps.operator_levels import (
+    OperatorLevels as OperatorLevels,
+    factors_of as factors_of,
+    levels_of as levels_of,
+)
 from phipsi.core.sweeps.request import (
     MODES as MODES,
     NEEDS_POINTS as NEEDS_POINTS,

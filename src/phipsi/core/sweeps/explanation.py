@@ -27,15 +27,18 @@ from phipsi.core.sweeps.ir import (
     dependencies,
 )
 from phipsi.core.sweeps.operations import flops
+from phipsi.core.sweeps.operator_levels import OperatorLevels
+from phipsi.core.sweeps.quantity_meanings import meaning_of_quantity
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One step in readable form: its kind, its loop, and its equations."""
+    """One step in readable form: its kind, its loop, its equations, and what these mean."""
 
     kind: str
     heading: str
     equations: tuple[str, ...]
+    meanings: tuple[str, ...] = ()
 
     @property
     def direction(self) -> str:
@@ -68,6 +71,8 @@ class Explanation:
         Number of bodies of the model.
     plans : tuple of PlanCost, optional
         If requested: the forms that were compared on the model, the chosen one first.
+    levels : tuple of OperatorLevels, optional
+        If requested: kind, meaning, recursion, transition and coordinates of each operator.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class Explanation:
     latex: bool
     bodies: int | None
     plans: tuple[PlanCost, ...] = ()
+    levels: tuple[OperatorLevels, ...] = ()
 
     def __str__(self) -> str:
         return _latex(self) if self.latex else _text(self)
@@ -110,11 +116,18 @@ def explain_steps(
     *,
     latex: bool,
     plans: Sequence[PlanCost] = (),
+    meanings: bool = False,
 ) -> Explanation:
     """The explanation of scheduled steps."""
     recursion = Recursion(steps, outputs, latex=latex, own=own_names(expressions, latex))
     sweeps = [
-        Sweep(s.kind.value, recursion.heading(s), tuple(recursion.equations(s))) for s in steps
+        Sweep(
+            s.kind.value,
+            recursion.heading(s),
+            tuple(text for _, text in recursion.equations(s)),
+            tuple(_meaning(x) for x, _ in recursion.equations(s)) if meanings else (),
+        )
+        for s in steps
     ]
     return Explanation(
         expressions=tuple(expressions),
@@ -127,6 +140,17 @@ def explain_steps(
         bodies=None if model is None else model.n_bodies,
         plans=tuple(plans),
     )
+
+
+def _meaning(x: Field) -> str:
+    """What a named quantity means, from what it or its equation stands for."""
+    stands = x.stands
+    if stands is None and x.equation is not None:
+        stands = x.equation.stands
+    if stands is None and x.op == "mul" and isinstance(x.args[0].named, Expr):
+        block, inner = x.args[0].named, x.args[1].stands  # G w, made inside a step
+        stands = block @ inner if inner is not None and inner.gives is block.takes else None
+    return meaning_of_quantity(stands, x.named)
 
 
 def own_names(expressions: Sequence[Expr], latex: bool) -> frozenset[str]:
@@ -169,7 +193,11 @@ def _text(e: Explanation) -> str:
     lines += ["", f"recursion ({_count(e)})"]
     for i, sweep in enumerate(e.sweeps, 1):
         lines.append(f"  {i}. {sweep.heading}")
-        lines += [f"        {line}" for line in sweep.equations]
+        meanings = sweep.meanings or [""] * len(sweep.equations)
+        for line, meaning in zip(sweep.equations, meanings, strict=True):
+            lines.append(f"        {line}")
+            if meaning:
+                lines.append(f"            {meaning}")
     own = own_names(e.expressions, e.latex)
     left = [line.partition("(k) = ")[0] for sweep in e.sweeps for line in sweep.equations]
     lines += [
@@ -184,6 +212,11 @@ def _text(e: Explanation) -> str:
         lines += ["", f"{', '.join(numbers)} in brackets is a number; elsewhere a custom operator"]
     lines += _functions(e)
     lines += ["", f"cost  {e.order}, {_flops(e)}"]
+    if e.levels:
+        lines += ["", "levels (MM Fig. 3; 1 is the expression, 2 are its operators)"]
+        for operator in e.levels:
+            lines.append(f"  {operator.operator}")
+            lines += [f"    {level:16} {line}".rstrip() for level, line in operator.lines()]
     if e.plans:
         lines += ["", "plans (time of one configuration in a batch, estimated)"]
         lines += [f"  {'>' if i == 0 else ' '} {plan}" for i, plan in enumerate(e.plans)]
@@ -249,7 +282,11 @@ def _markdown(e: Explanation) -> str:
         lines += ["", "computed as", *(f"$${x.text('latex')}$$" for x in e.lowered)]
     for i, sweep in enumerate(e.sweeps, 1):
         lines += ["", f"{i}. {sweep.heading}", "", "```text", *sweep.equations, "```"]
+        lines += ["", *(f"- {meaning}" for meaning in sweep.meanings if meaning)]
     lines += ["", f"{e.order}, {_flops(e)}"]
+    for operator in e.levels:
+        lines += ["", f"**{operator.operator}**", "", "| level | |", "|---|---|"]
+        lines += [f"| {level} | {line} |" for level, line in operator.lines()]
     if e.plans:
         lines += ["", "| plan | ns | flops | numbers kept |", "|---|---|---|---|"]
         lines += [
@@ -316,9 +353,9 @@ class Recursion:
             return _LOOPS[step.domain]
         return _HEADINGS[step.kind]
 
-    def equations(self, step: LoopStep) -> list[str]:
-        """The named equations of one step."""
-        out: list[str] = []
+    def equations(self, step: LoopStep) -> list[tuple[Field, str]]:
+        """The named fields of one step, each with its equation."""
+        out: list[tuple[Field, str]] = []
         for x in step.fields:
             at = _PLACES.get(x.type.domain, "k")
             if x not in self.names or (x.op == "rec" and x.equation in self.names):
@@ -328,7 +365,7 @@ class Recursion:
             if right == self._named(x, at):  # an input under its own name
                 continue
             equals = " &= " if self.latex else " = "
-            out.append(f"{self._named(x, at)}{equals}{right}{self._roots()}")
+            out.append((x, f"{self._named(x, at)}{equals}{right}{self._roots()}"))
         return out
 
     def _roots(self) -> str:

@@ -286,10 +286,12 @@ class Field:
     `operation` is its row in the table of operations and `op` the name of it, `args` are fields,
     `data` the other parameters of the operation. `equation` is set for op "rec" only: the field is
     defined by an equation that may contain the field itself behind `up` or `down`. `named` is its
-    name in the printed recursion, a word or a leaf.
+    name in the printed recursion, a word or a leaf; `stands` the product of operators it is.
     """
 
-    __slots__ = ("args", "data", "equation", "named", "number", "op", "operation", "type")
+    __slots__ = (
+        "args", "data", "equation", "named", "number", "op", "operation", "stands", "type"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -303,6 +305,7 @@ class Field:
         self.args, self.data, self.type, self.number = args, data, type_, number
         self.equation: Field | None = None
         self.named: str | Expr = ""
+        self.stands: Expr | None = None
 
     @property
     def label(self) -> str:

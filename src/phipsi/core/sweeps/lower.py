@@ -2,41 +2,25 @@
 
 `Lowering.apply` walks a product from right to left and turns every factor into the operation of
 theory/open-chains 14.2. There is one rule per kind of factor and none for whole expressions.
-
-bd(X), the block-diagonal part of sums of products, is formed by Lemma A.1 and its dual. A product
-is peeled from both ends. Memoryless factors come out, ``bd(A X C) = A bd(X) C``. Between a causal
-left end and an anticausal right end (and the other way round) the transition operators are replaced
-by ``T = I + E T``, which leaves an equation for the blocks:
-
-    bd(T₁ Z T₂*) = bd(Z) + bd(E₁ T₁ Z) + bd(Z T₂* E₂*) + Σ_children E₁ bd(T₁ Z T₂*) E₂*
-    bd(T₁* Z T₂) = bd(Z) + bd(E₁* T₁* Z) + bd(Z T₂ E₂) + E₁* bd(T₁* Z T₂)(parent) E₂
-
-The first is Lemma A.1 [88-11 a.44–a.45] for memoryless Z, the second its dual. The first needs
-that no block couples two unrelated bodies, as in causal · memoryless · anticausal products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from phipsi.core.expressions import (
     UNKNOWN,
     Expr,
-    Number,
     Op,
     Space,
-    Structure,
-    adjoint,
     check,
     identity,
     is_anticausal,
     is_causal,
     is_memoryless,
-    is_strict,
     leaf,
-    product,
-    product_structure,
     shown,
 )
 from phipsi.core.model import Model
@@ -46,22 +30,18 @@ from phipsi.core.operators import (
     M,
     V,
     definition,
-    is_step,
     is_transition,
     leaves_of,
     meaning_of,
     transition_step,
 )
 from phipsi.core.rewrite import (
-    Factors,
-    diagonal_part,
-    expand_products,
     inverse_form,
     is_block_operator,
     riccati_of,
     split_diagonal,
-    step_factors,
 )
+from phipsi.core.sweeps.block_diagonals import diagonal_blocks
 from phipsi.core.sweeps.gyration_and_port_blocks import across_a_port, port_swing
 from phipsi.core.sweeps.ir import Domain, Field, FieldType
 from phipsi.core.sweeps.memoryless_blocks import MemorylessBlocks
@@ -78,6 +58,9 @@ DOMAINS = {
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
+
+
+_LONGEST_NOTE = 16  # factors in the product that a field stands for
 
 
 @dataclass(frozen=True)
@@ -137,8 +120,11 @@ class Lowering:
         """An input; body motions and forces come without modal rows, which are zero."""
         t = self.type_of(space, cols)
         if t.rows != "b":
-            return self.builder.leaf("input", t, name)
+            found = self.builder.leaf("input", t, name)
+            found.stands = found.stands or identity(space)
+            return found
         six = self.builder.leaf("input", FieldType(t.domain, "6", cols), name)
+        six.stands = identity(space)
         return self.blocks.with_modal_rows(six)
 
     def as_output(self, x: Expr, found: Field) -> Field:
@@ -155,10 +141,29 @@ class Lowering:
         key = (x, u)
         out = self._applied.get(key)
         if out is None:
+            before = len(self._applied)
             out = self._applied[key] = self._apply(x, u)
+            self._note(out, x, u)
+            if out.op == "rec" and out.stands is not None:  # what was made of it in its equation
+                for (y, w), inner in [*islice(self._applied.items(), before, None)]:
+                    if w.stands is not None:
+                        self._note(inner, y, w)
             if not out.named and x.op is Op.LEAF and x.is_vector and u is self.builder.one:
                 out.named = leaf(x.row)
         return out
+
+    def _note(self, out: Field, x: Expr, u: Field) -> None:
+        """Note for explanations that a field stands for x u; the first meaning stays."""
+        if out.op == "zero" or out.stands is not None and out.stands.op is not Op.IDENTITY:
+            return
+        if u is self.builder.one:
+            out.stands = x if x.is_vector else None
+        elif (
+            u.stands is not None
+            and u.stands.gives is x.takes  # zeros are one field in all spaces
+            and len(u.stands.factors) < _LONGEST_NOTE
+        ):
+            out.stands = x @ u.stands
 
     def _apply(self, x: Expr, u: Field) -> Field:
         b = self.builder
@@ -481,120 +486,3 @@ def _undeclared(x: Expr) -> str:
         if y.row.is_own and y.gives is y.takes.dual and is_memoryless(y.structure) and y.T is not y
     ]
     return "".join(lines)
-
-
-# ---- block-diagonal parts ------------------------------------------------------------------------
-
-
-def diagonal_blocks(blocks: MemorylessBlocks, x: Expr) -> Field:
-    """The blocks of bd(x)."""
-    terms = [(c, _diagonal(blocks, fs, x)) for c, fs in expand_products(x)]
-    if terms:
-        return blocks.builder.add(terms)
-    return blocks.block(x - x)
-
-
-def _diagonal(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
-    """bd of one product of primitive factors."""
-    b = blocks.builder
-    key = product(factors) if factors else identity(whole.takes)
-    if not all(y.takes.per_body for y in factors[:-1]):
-        raise LoweringError(_no_diagonal(whole, key))
-    if is_memoryless(key.structure):
-        return blocks.block(key)
-    if is_strict(key.structure):
-        return blocks.block(key - key)
-    left, right = factors[0], factors[-1]
-    if is_memoryless(left.structure):
-        return b.mul(blocks.block(left), _diagonal(blocks, factors[1:], whole))
-    if is_memoryless(right.structure):
-        return b.mul(_diagonal(blocks, factors[:-1], whole), blocks.block(right))
-    if is_causal(key.structure) or is_anticausal(key.structure):
-        part = diagonal_part(key)
-        if part is not None:
-            return blocks.block(part)
-        raise LoweringError(_no_diagonal(whole, key))
-    if key not in blocks.diagonals:
-        blocks.diagonals[key] = _two_ended(blocks, factors, whole)
-    return blocks.diagonals[key]
-
-
-def _two_ended(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
-    left, right = factors[0], factors[-1]
-    inner = factors[1:-1]
-    if is_causal(left.structure) and is_anticausal(right.structure):
-        if _structure(inner) & Structure.UNRELATED:
-            raise LoweringError(_no_diagonal(whole, product(factors)))
-        return _ends(blocks, left, inner, adjoint(right), whole, inward=True)
-    if is_anticausal(left.structure) and is_causal(right.structure):
-        return _ends(blocks, adjoint(left), inner, right, whole, inward=False)
-    raise LoweringError(_no_diagonal(whole, product(factors)))
-
-
-def _ends(
-    blocks: MemorylessBlocks, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
-) -> Field:
-    """Blocks of left · inner · right* inward, of left* · inner · right outward."""
-    b = blocks.builder
-    step = blocks.step_in if inward else blocks.step_out
-    outer_left = left if inward else adjoint(left)
-    outer_right = adjoint(right) if inward else right
-    if is_step(left) and is_step(right):
-        return step(left, _diagonal(blocks, inner, whole), right)
-    if is_step(left) and is_transition(right):  # T* = I + T* E*
-        e = transition_step(right)
-        c, tail = step_factors(adjoint(e) if inward else e)
-        return b.add(
-            [
-                (1, _diagonal(blocks, (outer_left, *inner), whole)),
-                (c, _diagonal(blocks, (outer_left, *inner, outer_right, *tail), whole)),
-            ]
-        )
-    if is_transition(left) and is_step(right):
-        e = transition_step(left)
-        c, head = step_factors(e if inward else adjoint(e))
-        return b.add(
-            [
-                (1, _diagonal(blocks, (*inner, outer_right), whole)),
-                (c, _diagonal(blocks, (*head, outer_left, *inner, outer_right), whole)),
-            ]
-        )
-    if is_transition(left) and is_transition(right):
-        return _lemma(blocks, left, inner, right, whole, inward=inward)
-    raise LoweringError(_no_diagonal(whole, product((outer_left, *inner, outer_right))))
-
-
-def _lemma(
-    blocks: MemorylessBlocks, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
-) -> Field:
-    b = blocks.builder
-    ea, eb = transition_step(left), transition_step(right)
-    constant: list[tuple[Number, Field]] = [(1, _diagonal(blocks, inner, whole))]
-    if not is_memoryless(product(inner).structure):
-        tl = left if inward else adjoint(left)
-        tr = adjoint(right) if inward else right
-        cl, el = step_factors(ea if inward else adjoint(ea))
-        cr, er = step_factors(adjoint(eb) if inward else eb)
-        constant.append((cl, _diagonal(blocks, (*el, tl, *inner), whole)))
-        constant.append((cr, _diagonal(blocks, (*inner, tr, *er), whole)))
-    source = b.add(constant)
-    step = blocks.step_in if inward else blocks.step_out
-    type_ = FieldType(Domain.BODY, blocks.body, blocks.body, source.type.kind)
-    return b.fixpoint(type_, lambda r: b.add([(1, source), (1, step(ea, r, eb))]))
-
-
-def _structure(factors: Factors) -> Structure:
-    out = Structure.DIAGONAL
-    for y in factors:
-        out = product_structure(out, y.structure)
-    return out
-
-
-def _no_diagonal(whole: Expr, part: Expr) -> str:
-    return (
-        f"no O(N) form found for the block-diagonal part  bd({shown(whole)})\n"
-        f"    because of  {shown(part)}\n"
-        "    Known are sums of L X R with X memoryless and at most one of φ, ψ, φ̃, ψ̃, E_φ, E_ψ\n"
-        "    or an adjoint in L and one in R.   To compute it densely:   "
-        "pp.evaluate_dense(expr, model, q)"
-    )

@@ -18,6 +18,7 @@ from phipsi.papers.theorems.dynamics_theorems import (
     potential_energy,
     table_bias,
 )
+from phipsi.papers.theorems.filter_theorems import FILTERS
 from phipsi.papers.theorems.independent_physics import PHYSICS
 from phipsi.papers.theorems.mass_matrix_sensitivities import SENSITIVITIES
 from phipsi.papers.theorems.operator_identities import BLOCKS, FACTORIZATIONS, TRANSFORMATIONS
@@ -37,6 +38,7 @@ THEOREMS: tuple[Identity, ...] = (
     *TRANSFORMATIONS,
     *BIAS_TERMS,
     *FACTORIZATIONS,
+    *FILTERS,
     *BLOCKS,
     *DYNAMICS,
     *PHYSICS,

@@ -174,7 +174,8 @@ class Answers:
     def recursion(self, question: Question) -> Answer:
         """Every rewrite with its source, the sweeps with their equations, and the cost."""
         x, robot = question.expression, self.robot(question)
-        text, typeset = explain(x, robot), explain(x, robot, latex=True)
+        text = explain(x, robot, levels=True, meanings=True)
+        typeset = explain(x, robot, latex=True)
         return {
             "rewrites": [
                 {
@@ -192,8 +193,13 @@ class Answers:
                     "heading": plain.heading,
                     "equations": list(plain.equations),
                     "latex": list(one.equations),
+                    "meanings": list(plain.meanings),
                 }
                 for plain, one in zip(text.sweeps, typeset.sweeps, strict=True)
+            ],
+            "levels": [
+                {"latex": _latex(one.operator), "text": str(one.operator), "lines": [*one.lines()]}
+                for one in text.levels
             ],
             "order": text.order,
             "flops": text.flops,

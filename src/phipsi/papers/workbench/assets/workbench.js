@@ -105,9 +105,21 @@ function drawRecursion(answer) {
     const item = make("li");
     const lines = `\\begin{aligned}${sweep.latex.join("\\\\")}\\end{aligned}`;
     item.append(make("span", sweep.heading), typeset(lines, false, sweep.equations.join("\n")));
+    const meanings = make("ul", "", "source");
+    sweep.meanings.forEach((meaning, i) => {
+      if (meaning) meanings.append(make("li", `${sweep.equations[i].split(" = ")[0]}: ${meaning}`));
+    });
+    item.append(meanings);
     sweeps.append(item);
   }
-  parts.push(sweeps);
+  parts.push(sweeps, make("h3", "Levels of the operators"));
+  for (const operator of answer.levels) {
+    const folded = make("details"), head = make("summary");
+    head.append(typeset(operator.latex, false, operator.text));
+    folded.append(head);
+    for (const [level, line] of operator.lines) folded.append(make("div", level ? `${level}: ${line}` : line));
+    parts.push(folded);
+  }
   show("recursion", "Recursion", parts, `${answer.order}, about ${answer.flops.toLocaleString("en")} flops for ${answer.bodies} bodies`);
 }
 
