@@ -264,6 +264,6 @@ def test_features_of_the_rest_of_the_mechanism():
     embedded = pp.embed_constraints(pp.System(touching, system.constraints), q)
     ground = pp.System(embedded.model, contacts=pp.Contacts(embedded.model, ground=True))
     assert ground.n_bodies == embedded.model.n_bodies
-    geared = system.model.with_rotor("motor", "hand", inertia=1e-4, ratio=50.0, on="coupler")
+    geared = system.model.with_rotor("motor", joint="hand", ratio=50.0, moment=1e-4)
     with pytest.raises(InputError, match="does not support rotors of motors"):
         pp.embed_constraints(pp.System(geared, system.constraints), q)

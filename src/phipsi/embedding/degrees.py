@@ -1,9 +1,9 @@
 """Degrees of rational functions as a kind of number: what formulas do to them, run on bounds.
 
-A number is a numerator over a denominator of bounded degrees in entries of rotations, sines, cosines
-and other numbers. Those are themselves rational of degree two, in quaternions and in tangents of half
-angles, each with one denominator that all of them share, so that degrees are twice as high in these.
-Sums have the product of both denominators.
+A number is a numerator over a denominator of bounded degrees in entries of rotations, sines,
+cosines and other numbers. Those are themselves rational of degree two, in quaternions and in
+tangents of half angles, each with one denominator that all of them share, so that degrees are twice
+as high in these. Sums have the product of both denominators.
 """
 
 from __future__ import annotations

@@ -67,6 +67,10 @@ def motion_of_degrees(x: LoopStructure, pattern: str) -> LoopMotion:
     return LoopMotion(x, geometry, [Degrees(1, 0)] * x.nq, DEGREES)
 
 
+_TEN = ((5, 5), (2, 4), (0, 5), (1, 3), (0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
+"""Where m, h and the lower half of J are in a spatial inertia."""
+
+
 class _Inertia:
     """m, h and J of a body about the origin of the carrier, in its axes."""
 
@@ -243,7 +247,7 @@ class LoopBody(CompoundBody):
         self.coordinate_names = tuple(
             f"{name} of {m.name}" for m in x.members for name in m.joint.coordinate_names
         )
-        self.ports = tuple(LoopPort(x, k) for k in range(len(x.members)))
+        self.ports: tuple[LoopPort, ...] = tuple(LoopPort(x, k) for k in range(len(x.members)))
 
     @cached_property
     def group(self) -> LoopGroup:
