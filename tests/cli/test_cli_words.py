@@ -69,10 +69,11 @@ def test_advice_is_typed_as_options(
 def test_mimic_joints_are_cut_for_export(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     file = Path(__file__).parents[1] / "files" / "data" / "arm.urdf"
     export = ["export", str(file), "--target", "c", "--out", str(tmp_path / "arm")]
-    for what in ("bias_forces", "jacobian:left_finger"):
+    for what in ("bias_forces", "gravity_forces"):
         assert call(*export, "--what", what) == 2
         assert "add  --loops cut" in capsys.readouterr().err
         assert call(*export, "--what", what, "--loops", "cut") == 0
+    assert call(*export, "--what", "jacobian:left_finger") == 0  # a system has points too
     assert call("info", str(file), "--loops", "cut") == 0
     capsys.readouterr()
     assert call("export", "quadruped", "--loops", "cut") == 2

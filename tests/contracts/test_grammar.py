@@ -136,6 +136,7 @@ WITHOUT_OPTIONS = {
     "mode_shapes", "natural_frequencies",  # eigenvalues, one configuration at a time
     "conditioning", "whiteness",  # eigenvalues, and statistics of many samples
     "least_squares_velocities", "log_det", "log_det_gradient",  # dense parts for all rows
+    "embed_constraints",  # a mechanism from one configuration
     "basis", "equations",  # one choice of velocities for the batch
     "contact_forces", "contact_step", "equilibrium", "evaluate_dense", "from_drake", "from_mujoco",
     "from_pinocchio", "inverse_kinematics",

@@ -209,7 +209,7 @@ def test_values_that_are_no_numbers_are_refused(value: Any):
         (2 * I, {}, SpaceError, "not determined"),
         (b"H phi", {}, InputError, "not an operator expression"),
         ("H φ φ* H", {}, SpaceError, "cannot compose"),
-        ("H φy", {}, ParseError, "not an operator of the catalogue"),
+        ("H φy", {}, ParseError, "not of the catalogue"),
         (3, {}, InputError, "neither an operator expression"),
         (None, {}, InputError, "neither an operator expression"),
         ((mass_matrix, 3), {}, InputError, "3 is not an operator expression"),

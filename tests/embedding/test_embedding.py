@@ -9,9 +9,9 @@ from random_systems import kkt, random_system
 
 import phipsi as pp
 from phipsi.core.model.deflections import bent_too_far
-from phipsi.embedding.degrees import Degrees, highest
+from phipsi.embedding.degrees import RationalDegree, highest
 from phipsi.embedding.loop_motion import LoopMotion
-from phipsi.errors import InputError, ModelError
+from phipsi.errors import InputError, ModelError, PhipsiWarning
 
 JOINTS = ("revolute", "prismatic", "helical", "cylindrical", "universal", "planar")
 KINDS = (
@@ -206,8 +206,12 @@ def test_exact_proofs(claim, holds):
 
 
 def test_degrees_are_counted():
-    x, one = Degrees(2, 1), Degrees(1, 0)
-    assert x + one == Degrees(2, 1) and x * one == Degrees(3, 1) and one / x == Degrees(2, 2)
+    x, one = RationalDegree(2, 1), RationalDegree(1, 0)
+    assert (
+        x + one == RationalDegree(2, 1)
+        and x * one == RationalDegree(3, 1)
+        and one / x == RationalDegree(2, 2)
+    )
     assert (x + x).bottom == 2 and highest([0, x]) == 6 and -x == 1 * x == x - 0.0
 
 
@@ -267,3 +271,14 @@ def test_features_of_the_rest_of_the_mechanism():
     geared = system.model.with_rotor("motor", joint="hand", ratio=50.0, moment=1e-4)
     with pytest.raises(InputError, match="does not support rotors of motors"):
         pp.embed_constraints(pp.System(geared, system.constraints), q)
+
+
+def test_what_is_not_carried_over_is_said():
+    system, q = four_bar()
+    crank = system.model.body("crank")
+    damped = system.model.with_body("crank", damping=0.5, limits=([-2.0], [2.0]))
+    with pytest.warns(PhipsiWarning, match="the damping of 'crank' and the limits of 'crank' are"):
+        embedded = pp.embed_constraints(pp.System(damped, system.constraints), q)
+    assert not crank.damping[0] and not embedded.model.damping.any()
+    with pytest.raises(InputError, match="from_model does not support embedded loops: 'crank"):
+        pp.forces.from_model(embedded.model)

@@ -55,6 +55,13 @@ def computed_torque(**options):
     return pp.control.ComputedTorque(ARM, [0.0, 0.0], kp=40.0, kd=9.0, **options)
 
 
+def embedded():
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    four_bar = pp.System(arm, [pin])
+    return pp.embed_constraints(four_bar, four_bar.assemble([1.0, -1.0, -1.5]))
+
+
 def run_of_molecule():
     chain = molecule()
     v = pp.molecules.sample_velocities(chain, chain.home, 300.0, seed=0)
@@ -67,6 +74,7 @@ MADE = {
     "ComputedTorque": computed_torque,
     "Constant": lambda: pp.control.Constant(ARM, [0.1, 0.2]),
     "ConstantPose": lambda: pp.control.ConstantPose((0, 0, 1)),
+    "EmbeddedSystem": embedded,
     "FourierPath": lambda: pp.control.FourierPath(ARM, [0, 0], np.ones((2, 3)), [[0] * 3] * 2, 2.0),
     "GraspControl": lambda: pp.control.GraspControl(
         pp.examples.two_finger_grasp(), (0, 0, 0.2), kp=100, kd=20, internal=5.0

@@ -14,37 +14,37 @@ from typing import Any, NamedTuple, NoReturn, final
 from phipsi.core.spatial import ScalarOps
 
 
-class Degrees(NamedTuple):
+class RationalDegree(NamedTuple):
     """Degrees of numerator and denominator."""
 
     top: int
     bottom: int
 
-    def __add__(self, other: Any) -> Degrees:  # type: ignore[override]
+    def __add__(self, other: Any) -> RationalDegree:  # type: ignore[override]
         y = _of(other)
-        return Degrees(max(self.top + y.bottom, y.top + self.bottom), self.bottom + y.bottom)
+        return RationalDegree(max(self.top + y.bottom, y.top + self.bottom), self.bottom + y.bottom)
 
     __radd__ = __sub__ = __rsub__ = __add__
 
-    def __neg__(self) -> Degrees:
+    def __neg__(self) -> RationalDegree:
         return self
 
-    def __mul__(self, other: Any) -> Degrees:  # type: ignore[override]
+    def __mul__(self, other: Any) -> RationalDegree:  # type: ignore[override]
         y = _of(other)
-        return Degrees(self.top + y.top, self.bottom + y.bottom)
+        return RationalDegree(self.top + y.top, self.bottom + y.bottom)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Degrees:
+    def __truediv__(self, other: Any) -> RationalDegree:
         y = _of(other)
-        return Degrees(self.top + y.bottom, self.bottom + y.top)
+        return RationalDegree(self.top + y.bottom, self.bottom + y.top)
 
-    def __rtruediv__(self, other: Any) -> Degrees:
+    def __rtruediv__(self, other: Any) -> RationalDegree:
         return _of(other) / self
 
 
-def _of(x: Any) -> Degrees:
-    return x if isinstance(x, Degrees) else Degrees(0, 0)
+def _of(x: Any) -> RationalDegree:
+    return x if isinstance(x, RationalDegree) else RationalDegree(0, 0)
 
 
 @final
@@ -57,12 +57,12 @@ class _DegreeOps(ScalarOps):
     def number(self, c: Any) -> int:
         return 1
 
-    def sin(self, x: Any) -> Degrees:
-        return Degrees(1, 0)
+    def sin(self, x: Any) -> RationalDegree:
+        return RationalDegree(1, 0)
 
     cos = sin
 
-    def sqrt(self, x: Any) -> Degrees:
+    def sqrt(self, x: Any) -> RationalDegree:
         return _of(x)
 
 
@@ -71,4 +71,4 @@ DEGREES = _DegreeOps()
 
 def highest(numbers: Sequence[Any]) -> int:
     """The highest degree among them, of numerators and denominators, in what is drawn."""
-    return 2 * max((x.top + x.bottom for x in numbers if isinstance(x, Degrees)), default=0)
+    return 2 * max((x.top + x.bottom for x in numbers if isinstance(x, RationalDegree)), default=0)

@@ -26,7 +26,7 @@ from phipsi.core.spatial import ARRAYS
 from phipsi.embedding.clusters import LoopCluster, clusters_of, structure_of, turns_of
 from phipsi.embedding.loop_body import LoopBody
 from phipsi.embedding.loop_motion import LoopMotion
-from phipsi.errors import InputError, one_of
+from phipsi.errors import InputError, one_of, warn
 
 Array = NDArray[Any]
 _CLOSED = 1e-6
@@ -334,12 +334,31 @@ def embed_constraints(
     if not kept:
         lines = "\n".join(f"    {n!r}: {why}" for n, why in reasons.items())
         raise InputError(f"no constraint of the system can be embedded:\n{lines}")
+    _warn_of_what_acts(system, kept)
     names = as_list("bodies", bodies, "['foot']")
     whole, places = _tree(system, kept, _needed(system, kept, names))
     parts = [(whole.body_index(places[c]), c) for c, _ in kept]
     rest = [c for c in system.constraints if c.name in reasons]
     mechanism = System(whole, rest) if rest else whole
     return EmbeddedSystem(system, mechanism, parts, reasons)
+
+
+def _warn_of_what_acts(system: System, kept: Kept) -> None:
+    """Say which damping and limits of joints in loops are not carried over."""
+    found = [system.body(system.body_names[k]) for cluster, _ in kept for k in cluster.members]
+    damped = [repr(x.joint_name) for x in found if any(x.damping)]
+    limited = [repr(x.joint_name) for x in found if x.limits is not None]
+    said = [
+        f"{what} of {', '.join(names[:4])}{', …' if len(names) > 4 else ''}"
+        for what, names in (("the damping", damped), ("the limits", limited))
+        if names
+    ]
+    if said:
+        warn(
+            f"embed_constraints: {' and '.join(said)} are not in the tree, which has no joint of "
+            "its own for them. Efforts on the system's joints are added as\n"
+            "    tau = embedded.efforts(q, tau_of_system)"
+        )
 
 
 def _needed(system: System, kept: Kept, names: Sequence[str]) -> set[str]:

@@ -40,7 +40,7 @@ from phipsi.core.sweeps import (
     sub,
     transpose_rows,
 )
-from phipsi.embedding.degrees import DEGREES, Degrees, highest
+from phipsi.embedding.degrees import DEGREES, RationalDegree, highest
 from phipsi.embedding.loop_group import LoopGroup
 from phipsi.embedding.loop_motion import LoopMotion, along, crossed, crossed_force
 from phipsi.embedding.loop_structure import (
@@ -63,8 +63,8 @@ _NEAR_DEAD = 1e-2
 
 def motion_of_degrees(x: LoopStructure, pattern: str) -> LoopMotion:
     """The motion of a structure with degrees as numbers."""
-    geometry = with_known(pattern, [Degrees(1, 0)] * pattern.count("x"))
-    return LoopMotion(x, geometry, [Degrees(1, 0)] * x.nq, DEGREES)
+    geometry = with_known(pattern, [RationalDegree(1, 0)] * pattern.count("x"))
+    return LoopMotion(x, geometry, [RationalDegree(1, 0)] * x.nq, DEGREES)
 
 
 _TEN = ((5, 5), (2, 4), (0, 5), (1, 3), (0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
@@ -417,7 +417,7 @@ class LoopBody(CompoundBody):
     def degree(self) -> int:
         """That of the formulas, counted by running them on degrees."""
         motion = motion_of_degrees(self.x, self._pattern[: len(self.x.geometry)])
-        return highest(self._lower(motion, [Degrees(1, 0)] * len(self.x.masses)))
+        return highest(self._lower(motion, [RationalDegree(1, 0)] * len(self.x.masses)))
 
     def exact(self, numbers: Any, params: Any) -> LoopBody:
         """The same with exact numbers; joints keep their axes where those are known."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.core.model import FlexibleHinge, FlexibleInertia, FlexibleShape, Model
+from phipsi.core.model import FlexibleHinge, FlexibleInertia, FlexibleShape, Model, Port
 from phipsi.pages.html_file import packed, rounded
 from phipsi.pages.shapes_and_colors import DrawnSolid
 
@@ -53,7 +53,7 @@ def ports_of(model: Model) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for k, (joint, parent) in enumerate(zip(model.joints, model.parent, strict=True)):
         port = joint.port if isinstance(joint, FlexibleHinge) else None
-        if port is not None and parent in number:
+        if isinstance(port, Port) and parent in number:
             out.append(
                 {
                     "body": k,

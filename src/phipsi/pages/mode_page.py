@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms import motions
-from phipsi.core.model import Model
+from phipsi.core.model import FlexibleInertia, Model
 from phipsi.errors import InputError, counted
 from phipsi.flexible import Vibrations, energy_shares
 from phipsi.pages.deformed_shapes import drawn_shape, modal_slice
@@ -101,7 +101,7 @@ def _places(model: Model, q: Array) -> Array:
     for k, (inertia, flexible) in enumerate(zip(model.inertias, model.flexible, strict=True)):
         wide = np.sqrt(np.trace(inertia.moment_about_com_B) / max(2 * inertia.mass, 1e-300))
         around = np.vstack([np.zeros(3), inertia.com_B + wide * np.vstack([np.eye(3), -np.eye(3)])])
-        shape = None if flexible is None else drawn_shape(flexible)
+        shape = drawn_shape(flexible) if isinstance(flexible, FlexibleInertia) else None
         local = around if shape is None else shape.deformed(q[modal_slice(model, k)])
         out.append(local @ X[k, :3, :3].T + X[k, :3, 3])
     return np.concatenate(out)

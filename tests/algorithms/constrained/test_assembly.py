@@ -352,7 +352,9 @@ def test_a_distance_between_points_that_coincide_is_assembled_or_named():
     system = pp.System(arm, [rope])
     q = system.assemble(np.zeros((3, 2)))
     assert_allclose(system.residual(q), 0, atol=1e-10)
-    with pytest.raises(pp.errors.SingularMatrixError, match=r"Distance coincide \('rope'\)"):
+    with pytest.raises(
+        pp.errors.SingularMatrixError, match=r"points of a distance or circle coincide \('rope'\)"
+    ):
         system.jacobian(np.zeros(2))
     hopeless = pp.System(arm, [c.Distance(1.0, name="never", a="link1", b="world")])
     with pytest.raises(pp.errors.ConvergenceError, match="'never' between 'link1' and the world"):

@@ -423,10 +423,14 @@ def combine(
 
     Parameters
     ----------
-    first, second : array_like, shape (..., m)
-        The estimates x₁ and x₂.
-    first_covariance, second_covariance : array_like, shape (..., m, m)
-        Their covariances S₁ and S₂, symmetric and positive semidefinite with a regular sum.
+    first : array_like, shape (..., m)
+        x₁.
+    first_covariance : array_like, shape (..., m, m)
+        S₁, symmetric and positive semidefinite.
+    second : array_like, shape (..., m)
+        The estimate x₂.
+    second_covariance : array_like, shape (..., m, m)
+        Its covariance S₂; S₁ + S₂ is regular.
 
     Returns
     -------
@@ -440,8 +444,7 @@ def combine(
 
     Notes
     -----
-    x = x₁ + S₁ f with f = (S₁ + S₂)⁻¹ (x₂ − x₁); the covariance is (S₁⁻¹ + S₂⁻¹)⁻¹ where these
-    exist. **Source:** MC eq. 26 and sec. 6.
+    x = x₁ + S₁ f, f = (S₁ + S₂)⁻¹ (x₂ − x₁). **Source:** MC eq. 26 and sec. 6.
 
     Examples
     --------

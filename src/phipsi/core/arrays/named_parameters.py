@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 from phipsi.core.model import is_mapping
 
@@ -30,9 +30,8 @@ def parameters_by_name(thing: Any) -> dict[str, Any]:
 
 def not_negative_names(thing: Any) -> set[str]:
     """Which of the numbers that `parameters_by_name` lists must not be negative."""
-    kind: Any = type(thing)
-    own: Any = getattr(kind, "not_negative", ())
-    out = set[str](own if isinstance(own, tuple) else ())
+    own: Any = getattr(cast(Any, type(thing)), "not_negative", ())
+    out = set[str](cast(Any, own) if isinstance(own, tuple) else ())
     for name, attribute in _named(thing).items():
         value = getattr(thing, attribute)
         if callable(value) or _named(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -164,7 +164,7 @@ def warn_of_quaternions(model: Model, value: Any) -> None:
     if not places or model in _TOLD or not isinstance(value, np.ndarray | list | tuple):
         return
     try:
-        q: Array = np.asarray(value)
+        q: Array = np.asarray(cast(Any, value))
     except (TypeError, ValueError):  # the program says what is wrong with it
         return
     if q.dtype.kind not in "fi" or not q.ndim or q.shape[-1] != model.nq:

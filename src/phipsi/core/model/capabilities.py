@@ -24,6 +24,7 @@ from enum import Enum
 from typing import Any, Literal, TypeVar, cast
 
 from phipsi.core.model.argument_checks import is_array
+from phipsi.core.model.compound_body import CompoundBody
 from phipsi.core.model.model import Model
 from phipsi.core.model.points import PointSet, point_set
 from phipsi.core.model.rate_rows import RateRows, rate_rows_of
@@ -219,6 +220,11 @@ def _rotors(name: str, mechanism: Model, refusal: Refusal) -> str:
 def _flexible(name: str, mechanism: Model, refusal: Refusal) -> str:
     pairs = zip(mechanism.body_names, mechanism.modes, strict=True)
     names = [repr(body) for body, n in pairs if n]
+    if any(isinstance(x, CompoundBody) for x in mechanism.flexible):
+        return (
+            f"{name} does not support embedded loops: {names[0]} is several bodies taken as one. "
+            f"Use the system that was embedded:\n    {name}(embedded.system, …)"
+        )
     why = refusal.why or (
         "inertias and ports that change with the modes are not part of its formulas yet."
     )

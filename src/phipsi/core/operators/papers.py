@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import cast
 
-from phipsi.core.expressions import Expr, Op, Vocabulary, letters, parse_with
+from phipsi.core.expressions import REGISTERED, Expr, Op, Vocabulary, letters, parse_with
 from phipsi.core.operators.inputs import needs_of
 from phipsi.errors import InputError, PhipsiError, did_you_mean
 from phipsi.views import view
@@ -344,7 +344,7 @@ def explain_letter(
         return _explain_rate(word[:-1], base) if word.endswith("\u0307") else ""  # a dot
     said = ", ".join(f"in {_listed(papers)} it is {name}" for name, papers in meanings.items())
     leaves = (known or base).leaves
-    own = {name: x for name, x in leaves.items() if x.op is Op.LEAF and x.row.is_own}
+    own = {name: x for name, x in leaves.items() if _is_added(x)}
     using = (paper for papers in meanings.values() for paper in papers)
     reading = {n: x for n, x in leaves.items() if n not in base.leaves and n not in own}
     if reading:  # the letters of another paper, which is not the one to be changed
@@ -357,6 +357,11 @@ def explain_letter(
         said += "; none of these papers has all letters of this text, so write those of phipsi"
     said += f". {_ELSEWHERE[word]}" if word in _ELSEWHERE else ""
     return said + (f"; your own operator? pass custom=[{word}]" if word.isascii() else "")
+
+
+def _is_added(x: Expr) -> bool:
+    """Whether a name is that of a custom operator, or of one that a feature registered."""
+    return x.op is Op.LEAF and (x.row.is_own or x.row.name in REGISTERED)
 
 
 def _reads(paper: str, text: str, base: Vocabulary, own: Mapping[str, Expr]) -> bool:

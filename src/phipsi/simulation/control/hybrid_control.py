@@ -86,16 +86,18 @@ class HybridForcePosition:
         none.
     force_damping : float, optional
         Damping in the force directions, 1/s; no effect while the contact is closed. Default: 0.
+    null_space, null_damping : optional
+        As for `OperationalSpace`.
     singularity : float, optional
         Ratio of eigenvalues of the scaled Λ below which a `SingularMatrixError` says that the
         directions cannot be controlled, and a compiled run stops; nothing is damped.
-    null_space, null_damping, compensate_damping, actuated : optional
+    compensate_damping, actuated : optional
         As for `OperationalSpace`.
 
     Notes
     -----
     **Cost:** O(N) + O(m³), three programs; with loops or `actuated` O(nv³). **Source:** Khatib
-    1987, IEEE J. Robotics and Automation 3; Raibert and Craig 1981, J. Dynamic Systems 103; MC
+    1987, IEEE J. Robotics and Automation 3; Raibert and Craig 1981; MC
     sec. 6.
 
     Examples

@@ -79,7 +79,7 @@ class InnovationsControl:
     -----
     tau = ℳ v̇_r + c + gravity forces + ℓ [(dℓ*/dt) s + k ℓ* s]. **Cost:** O(N), seven sweeps; the
     derivatives of P, D, G and ψ along v give dℓ*/dt. **Source:** MC sec. 6; Jain and Rodriguez
-    1995, IEEE Trans. Robotics and Automation 11.
+    1995.
 
     Examples
     --------

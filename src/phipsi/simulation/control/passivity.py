@@ -83,8 +83,8 @@ class PassivityBased:
     Notes
     -----
     C(q, v) v_r is that of `coriolis_product`. **Cost:** two sweeps, O(N). **Source:** MC sec. 6;
-    Wen and Bayard 1988, Int. J. Control 47; Slotine and Li 1987, Int. J. Robotics Research 6;
-    Paden and Panja 1988, Int. J. Control 47.
+    Wen and Bayard 1988; Slotine and Li 1987;
+    Paden and Panja 1988.
 
     Examples
     --------

@@ -46,6 +46,7 @@ class Tracking:
                 if group.is_flat:
                     self._flat.append((slice(i, i + group.nq), slice(j, j + group.nv)))
                 else:
+                    assert group.rotation is not None  # embedded loops are rejected before
                     self._curved.append(_PoseSlices.of_group(group, group.rotation, i, j))
         self._moving = [x for x in self._curved if x.of.start < x.of.stop]
 

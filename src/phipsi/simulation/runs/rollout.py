@@ -472,7 +472,7 @@ def empty_records(
         ) from None
 
 
-UNDRIVEN, SINGULAR_TASK, OPEN_PATH, UNHELD = (BLOCK + (kind << 32) for kind in (1, 2, 3, 4))
+UNDRIVEN, SINGULAR_TASK, OPEN_PATH, UNHELD = (BLOCK + (kind << 32) for kind in (1, 2, 3, 7))
 """Status of controllers in runs. To the first two 8 (number + 1) is added: the number of a rate
 that moves without a drive, or of the body whose frame cannot follow its task."""
 
