@@ -270,6 +270,11 @@ class Gradient:
         if (changing := change_in(A)) is not None:
             assert self._of is not None
             self._of._operator(left, changing, x)
+        elif A.name == self.wrt and A.takes.index == "point":
+            raise SpaceError(
+                f"no gradient with respect to the blocks of {A} is known, which are at points.\n"
+                f"Differentiate along a direction instead:  pp.diff(expr, {A.name!r}, along=…)"
+            )
         elif A.name == self.wrt:
             self._blocks(A, outer(x, left))
         elif A.row.differential is not None:

@@ -332,6 +332,8 @@ class Lowering:
         b = self.builder
         if is_block_operator(x):
             return b.mul(self.blocks.block(x.inv), u)
+        if x.op is Op.LEAF and x.row.is_own and x.takes.index == "point":  # point by point
+            return b.mul(self.blocks.block(x.inv), u)
         if x.is_scalar:
             return b.mul(b.inverse(self.vector(x), definite=False, owner=str(x)), u)
         if not x.takes.per_body:
@@ -374,6 +376,13 @@ class Lowering:
 
     def _logdet(self, x: Expr) -> Field:
         b = self.builder
+        if x.T is not x and (is_block_operator(x) or not x.takes.per_body):
+            hint = _undeclared(x, "log det")
+            raise LoweringError(
+                f"no program is known for  logdet({shown(x)}):  log det is computed of symmetric\n"
+                f"    operators, and the adjoint of this one is  {shown(x.T)}.{hint}\n"
+                "    To compute it densely:   pp.evaluate_dense(expr, model, q)"
+            )
         if is_block_operator(x):
             return b.shift("total", b.apply("logdet", self.blocks.block(x)))
         if not x.takes.per_body:
@@ -476,10 +485,10 @@ def no_inverse(x: Expr) -> str:
     )
 
 
-def _undeclared(x: Expr) -> str:
+def _undeclared(x: Expr, what: str = "the factor rule") -> str:
     """Custom operators that may be symmetric and are not declared so."""
     lines = [
-        f"\n    the factor rule needs symmetric blocks; {y} is not declared symmetric. If it is:"
+        f"\n    {what} needs symmetric blocks; {y} is not declared symmetric. If it is:"
         f'\n        {y} = pp.custom.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
         "symmetric=True)"
         for y in sorted(leaves_of(x), key=str)

@@ -347,7 +347,7 @@ def _check_input(name: str, expressions: tuple[Expr, ...]) -> None:
             "it. Make the placements an input instead: inputs=('placement',)"
         )
     row = row_named(name, expressions)
-    if row is not None and row.is_own and row.gives.index == "one":
+    if row is not None and row.is_own and (row.gives.index == "one" or row.takes.index == "point"):
         return
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
