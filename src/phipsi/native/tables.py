@@ -350,11 +350,10 @@ def _own_blocks(model: Model, table: ConstantBlocks, turns: list[np.ndarray]) ->
 
 def _own_at_points(model: Model, table: ConstantBlocks, count: int) -> np.ndarray:
     """The numbers of a custom operator at the points, in the axes of the points."""
-    blocks = np.array([table.at_point(model, i, count) for i in range(count)]).reshape(-1, 6, 6)
-    if table.symmetric:
-        rows, cols = np.tril_indices(6)
-        return blocks[:, rows, cols]
-    return blocks.reshape(-1, 36)
+    blocks = [table.at_point(model, i, count) for i in range(count)]
+    lower = np.tril_indices(6)
+    rows = [block[lower] if table.symmetric else block.ravel() for block in blocks]
+    return np.array(rows).reshape(count, len(rows[0]) if rows else 0)
 
 
 def _integers(

@@ -254,3 +254,75 @@ def test_programs_that_are_refused():
         pp.compile(J.T @ Q @ J, system, points=["rocker"])
     with pytest.raises(pp.errors.SpaceError, match="are not"):
         pp.custom.operator("Q", "motions -> point_forces", 1.0)
+
+
+DETERMINANTS = {
+    "J W J*": J @ W @ J.T,
+    "J ℳ⁻¹ J*": J @ mass_matrix.inv @ J.T,
+    "J ℳ⁻¹ J* + S": J @ mass_matrix.inv @ J.T
+    + pp.custom.operator("S", "point_forces -> point_motions", 0.3, symmetric=True),
+}
+
+
+def by_numpy(name, model, q, u, where):
+    """tr X⁻¹ δX with δX by differences, and log det X."""
+
+    def matrix(at):
+        jacobian = pp.evaluate_dense(J, model, at, points=where)
+        if name == "J W J*":
+            return jacobian @ jacobian.T / 0.7
+        inner = np.linalg.inv(pp.evaluate_dense(mass_matrix, model, at))
+        return jacobian @ inner @ jacobian.T + 0.3 * np.eye(len(jacobian)) * ("S" in name)
+
+    ahead, behind = (matrix(model.integrate(q, e * u)) for e in (1e-5, -1e-5))
+    return np.trace(np.linalg.solve(matrix(q), (ahead - behind) / 2e-5))
+
+
+@pytest.mark.parametrize("axes", ["world", "body", "spatial"])
+@pytest.mark.parametrize("name", DETERMINANTS)
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_derivatives_of_log_det(backend, name, axes):
+    model = random_tree(7, 9, n_roots=1, joints=["revolute", "universal", "spherical"])
+    tips = [model.body_names[-1]] if name == "J W J*" else [model.body_names[-1], "b3"]
+    if "S" not in name:
+        tips = tips[:1]
+    where = point_set(model, [(tip, (0.1, 0.2, 0.3)) for tip in tips], axes)
+    expr, rng = logdet(DETERMINANTS[name]), np.random.default_rng(3)
+    q, (u, other) = model.random_configuration(rng), rng.normal(size=(2, model.nv))
+    wanted = by_numpy(name, model, q, u, where)
+    change = pp.diff(expr, "q", along="dq")
+    custom = [x for x in (W, *DETERMINANTS[name].args) if x.op.name == "LEAF" and x.row.is_own]
+    assert pp.parse(str(change), custom=custom) is change
+    along = pp.compile(change, model, points=where, backend=backend)
+    assert along(q, u) == pytest.approx(wanted, rel=1e-6)
+    assert along(q, u) != pytest.approx(by_numpy(name, model, q, other, where), rel=1e-6)
+    exact = float(along(q, u))
+    assert pp.evaluate_dense(change, model, q, dq=u, points=where) == pytest.approx(exact, rel=1e-9)
+    program = pp.vjp(expr, model, "q", points=where, backend=backend)
+    backward = called(program, q=q, x=1.0)
+    assert backward @ u == pytest.approx(exact, rel=1e-9)
+    family = pp.diff(expr, "q").compile(model, points=where, backend=backend)
+    assert np.asarray(family(q)) == pytest.approx(backward, rel=1e-8, abs=1e-8 * abs(exact))
+
+
+def test_derivatives_of_log_det_by_other_routes():
+    """The function of `pp.manipulability`, a family of second derivatives, and what is refused."""
+    arm = pp.examples.seven_joint_arm()
+    rng = np.random.default_rng(4)
+    q, u, w = rng.normal(size=(3, 7))
+    where = [(arm.body_names[-1], (0.1, 0.2, 0.3))]
+    identity = pp.custom.operator("W", "efforts -> rates", 1.0, symmetric=True)
+    expr = logdet(J @ identity @ J.T)
+    gradient = pp.vjp(expr, arm, "q", points=where)
+    wanted = pp.manipulability.log_det_gradient(arm, q, where)
+    assert called(gradient, q=q, x=1.0) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    twice = pp.diff(pp.diff(expr, "q", along="dq"), "q", along="dv")
+    second = called(pp.compile(twice, arm, points=where), q=q, dq=u, dv=w)
+    ahead, behind = (
+        pp.manipulability.log_det_gradient(arm, q + e * w, where) @ u for e in (1e-5, -1e-5)
+    )
+    assert second == pytest.approx((ahead - behind) / 2e-5, rel=1e-5)
+    again = pp.vjp(pp.diff(expr, "q", along="dq"), arm, "q", points=where)
+    assert called(again, q=q, dq=u, x=1.0) @ w == pytest.approx(second, rel=1e-8)
+    with pytest.raises(pp.errors.LoweringError, match="points="):
+        pp.explain(pp.diff(expr, "q", along="dq"))

@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = offer(
     },
     within={
         "block_values": "BodyFunction ConstantBlocks",
+        "point_units": "point_units",
         "catalogue": (
             "CATALOGUE DEFAULT_FAMILY FAMILIES HINGE INERTIA STEP DifferentialTerms arguments_of "
             "catalogue_leaf change_along change_of definition family_of hinge_inertia "

@@ -52,6 +52,7 @@ from phipsi.core.operators.papers import (
     PAPERS as PAPERS,
     paper_named as paper_named,
 )
+from phipsi.core.operators.point_units import point_units as point_units
 from phipsi.core.operators.public_operators import (
     VOCABULARY as VOCABULARY,
     A,

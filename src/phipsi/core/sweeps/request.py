@@ -413,6 +413,7 @@ def lower_request(
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
         elimination=None if six_rows is None else elimination,
+        points=len(request.points),
     )
     mixed = request.points.axes_of_all is None
     where = request.points.axes, mixed, armature, model, options, whole_matrix, _laws(request)
