@@ -9,6 +9,7 @@ from random_systems import kkt, random_system
 
 import phipsi as pp
 from phipsi.core.model.deflections import bent_too_far
+from phipsi.embedding.degrees import Degrees, highest
 from phipsi.embedding.loop_motion import LoopMotion
 from phipsi.errors import InputError, ModelError
 
@@ -182,10 +183,32 @@ def test_what_cannot_be_embedded_says_why():
     for refused in (
         embedded.model.to_dict,
         embedded.model.with_rigid_bodies,
-        lambda: pp.prove("ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)", embedded.model),
     ):
         with pytest.raises(ModelError, match="does not support embedded loops: 'crank"):
             refused()
+
+
+@pytest.mark.parametrize(
+    ("claim", "holds"),
+    [
+        ("ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)", True),
+        ("ℳ = (I + H φ K) D (I + H φ K)*", True),
+        ("P = M + E_ψ P E_φ*", True),
+        ("P = M + E_φ P E_φ*", False),
+        ("ℳ⁻¹ = (I − H φ K)* D⁻¹ (I − H φ K)", False),
+    ],
+)
+def test_exact_proofs(claim, holds):
+    system, q = four_bar()
+    model = pp.embed_constraints(system, q, independent=["crank"]).model
+    proof = pp.prove(claim, model)
+    assert proof.holds is holds and "exact" in proof.reason
+
+
+def test_degrees_are_counted():
+    x, one = Degrees(2, 1), Degrees(1, 0)
+    assert x + one == Degrees(2, 1) and x * one == Degrees(3, 1) and one / x == Degrees(2, 2)
+    assert (x + x).bottom == 2 and highest([0, x]) == 6 and -x == 1 * x == x - 0.0
 
 
 def test_remaining_constraints_stay():
@@ -241,6 +264,6 @@ def test_features_of_the_rest_of_the_mechanism():
     embedded = pp.embed_constraints(pp.System(touching, system.constraints), q)
     ground = pp.System(embedded.model, contacts=pp.Contacts(embedded.model, ground=True))
     assert ground.n_bodies == embedded.model.n_bodies
-    geared = system.model.with_rotor("motor", "hand", inertia=1e-4, ratio=50.0, on="coupler")
+    geared = system.model.with_rotor("motor", joint="hand", ratio=50.0, moment=1e-4)
     with pytest.raises(InputError, match="does not support rotors of motors"):
         pp.embed_constraints(pp.System(geared, system.constraints), q)

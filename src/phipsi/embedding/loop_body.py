@@ -40,9 +40,11 @@ from phipsi.core.sweeps import (
     sub,
     transpose_rows,
 )
+from phipsi.embedding.degrees import DEGREES, Degrees, highest
 from phipsi.embedding.loop_group import LoopGroup
 from phipsi.embedding.loop_motion import LoopMotion, along, crossed, crossed_force
 from phipsi.embedding.loop_structure import (
+    CouplingRow,
     LoopStructure,
     pattern_of,
     read_from_table,
@@ -57,6 +59,16 @@ Directions = Sequence[Sequence[Entry]]
 
 _NEAR_DEAD = 1e-2
 """Of the largest singular value of the bound columns: a smaller one explains a failure."""
+
+
+def motion_of_degrees(x: LoopStructure, pattern: str) -> LoopMotion:
+    """The motion of a structure with degrees as numbers."""
+    geometry = with_known(pattern, [Degrees(1, 0)] * pattern.count("x"))
+    return LoopMotion(x, geometry, [Degrees(1, 0)] * x.nq, DEGREES)
+
+
+_TEN = ((5, 5), (2, 4), (0, 5), (1, 3), (0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
+"""Where m, h and the lower half of J are in a spatial inertia."""
 
 
 class _Inertia:
@@ -107,6 +119,10 @@ class LoopPort(CompoundPort):
     def _numbers(self, params: Vector) -> list[Entry]:
         return with_known(self._pattern, params)
 
+    def use_exactly(self, geometry: Sequence[Any]) -> None:
+        """Take these numbers in the place of those of the model."""
+        self.numbers, self._pattern = tuple(geometry), "x" * len(geometry)
+
     def at(self, a: Any, params: Vector, q: Vector) -> tuple[Rows, list[Entry], Rows]:
         """Rotation, origin and Π in the axes of the carrier, at the port."""
         motion = LoopMotion(self._x, self._numbers(params), q, a)
@@ -143,6 +159,13 @@ class LoopPort(CompoundPort):
             rows.append([*matvec(back, there[:3]), *matvec(back, there[3:])])
         return rows
 
+    @cached_property
+    def degree(self) -> int:
+        """That of the formulas, counted by running them on degrees."""
+        motion = motion_of_degrees(self._x, self._pattern[: len(self._x.geometry)])
+        turn, origin = motion.frames[self.member]
+        return highest([*sum(turn, []), *origin, *sum(motion.motions(self.member), [])])
+
     def pose_at(self, q: Array) -> tuple[Array, Array]:
         """Rotation and origin."""
         motion = LoopMotion(self._x, self._x.geometry, list(q), ARRAYS)
@@ -152,7 +175,7 @@ class LoopPort(CompoundPort):
     def dense_motion(self, c: Any, k: int, along_rates: Sequence[Any] = ()) -> Any:
         """[X_c; Π*] as a matrix."""
         q = c.scalars(c.argument("q")[c.model.q_slices[c.model.parent[k]]][-self.places :])
-        directions = [c.scalars(x) for x in along_rates]
+        directions = [_scalars(c, x) for x in along_rates]
         motion = along(self._x, self._geometry_of(c, k), q, directions, c.ops)
         rows = [[_rate(x, len(directions)) for x in row] for row in self._whole(motion)]
         return c.array(rows)
@@ -165,6 +188,11 @@ class LoopPort(CompoundPort):
     def _geometry_of(self, c: Any, k: int) -> list[Any]:
         hinge = c.model.joints[k]
         return self._numbers(hinge.spread(hinge.params)[hinge.port_start :])
+
+
+def _scalars(c: Any, x: Any) -> list[Any]:
+    """Rates one by one, as numbers of a configuration."""
+    return c.scalars(x if hasattr(x, "scalars") else c.array(x))
 
 
 def _at(s: Vector, origin: Vector) -> list[Entry]:
@@ -219,7 +247,7 @@ class LoopBody(CompoundBody):
         self.coordinate_names = tuple(
             f"{name} of {m.name}" for m in x.members for name in m.joint.coordinate_names
         )
-        self.ports = tuple(LoopPort(x, k) for k in range(len(x.members)))
+        self.ports: tuple[LoopPort, ...] = tuple(LoopPort(x, k) for k in range(len(x.members)))
 
     @cached_property
     def group(self) -> LoopGroup:
@@ -383,6 +411,62 @@ class LoopBody(CompoundBody):
             out = [mul_add(c, push, t) for c, t in zip(motion.spread[j], out, strict=True)]
         return out
 
+    # ---- exact proofs ----------------------------------------------------------------------------
+
+    @cached_property
+    def degree(self) -> int:
+        """That of the formulas, counted by running them on degrees."""
+        motion = motion_of_degrees(self.x, self._pattern[: len(self.x.geometry)])
+        return highest(self._lower(motion, [Degrees(1, 0)] * len(self.x.masses)))
+
+    def exact(self, numbers: Any, params: Any) -> LoopBody:
+        """The same with exact numbers; joints keep their axes where those are known."""
+        geometry: list[Any] = []
+
+        def frame(pose: Pose) -> None:
+            geometry.extend(numbers.rotation(pose.rotation).ravel().scalars())
+            geometry.extend(numbers.any(pose.translation).scalars())
+
+        for m in self.x.members:
+            frame(m.placement)
+            geometry.extend(params(m.joint))
+        for row in self.x.rows:
+            if isinstance(row, CouplingRow):
+                factors = [factor for *_, factor in row.terms]
+                geometry.extend(numbers.any(np.array([*factors, row.offset])).scalars())
+                continue
+            frame(row.a_frame)
+            frame(row.b_frame)
+            geometry.extend(numbers.any(np.array([row.constant])).scalars())
+        masses: list[Any] = []
+        for m in self.x.members:
+            M = numbers.inertia(m.inertia.matrix)
+            places = [
+                (5, 5),
+                (2, 4),
+                (0, 5),
+                (1, 3),
+                (0, 0),
+                (1, 0),
+                (1, 1),
+                (2, 0),
+                (2, 1),
+                (2, 2),
+            ]
+            masses += [x for i, j in places for x in M[i : i + 1, j].scalars()]
+            if m.armature:
+                masses += numbers.where_any(np.array(m.armature)).scalars()
+        out = LoopBody(self.x, self._neutral, self.turns)
+        out.use_exactly(geometry, masses)
+        return out
+
+    def use_exactly(self, geometry: Sequence[Any], masses: Sequence[Any]) -> None:
+        """Take these numbers, all of them, in the place of those of the model."""
+        self.numbers = (*geometry, *masses)
+        self._pattern = "x" * len(self.numbers)
+        for port in self.ports:
+            port.use_exactly(geometry)
+
     # ---- elsewhere -------------------------------------------------------------------------------
 
     def random(self, rng: np.random.Generator, batch: tuple[int, ...]) -> NDArray[np.float64]:
@@ -396,7 +480,7 @@ class LoopBody(CompoundBody):
             hinge.spread(hinge.params)[hinge.own_start : hinge.port_start]
         )
         q = c.scalars(c.argument("q")[c.model.q_slices[k]][-self.places :])
-        directions = [c.scalars(x) for x in along_rates]
+        directions = [_scalars(c, x) for x in along_rates]
         motion = along(self.x, geometry, q, directions, c.ops)
         n = self.modes
         total: Rows = [[0] * (6 + n) for _ in range(6 + n)]

@@ -71,6 +71,11 @@ class CompoundPort(ABC):
     ) -> list[list[Any]]:
         """F = [X_c; Π*] differentiated along rates, one direction after the other."""
 
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """A bound of the degrees of the pose and of Π; see `CompoundBody.degree`."""
+
     @abstractmethod
     def pose_at(self, q: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rotation and origin, for pictures."""
@@ -159,6 +164,33 @@ class CompoundBody(ABC):
     @abstractmethod
     def gyroscopic(self, a: Any, V: Sequence[Any]) -> Any:
         """b, from the motion [ω; v; rates]."""
+
+    # ---- exact proofs ----------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """A bound of the degrees of numerators and denominators of M, of motions and of ports.
+
+        As rational functions of all numbers, of coordinates and of tangents of half angles.
+        """
+
+    @abstractmethod
+    def exact(self, numbers: Any, params: Any) -> CompoundBody:
+        """The same body with exact numbers, none of which is known when code is written.
+
+        Parameters
+        ----------
+        numbers : object
+            What makes them: `rotation`, `any`, `inertia` and `where_any` of an array.
+        params : callable
+            The exact parameters of a joint.
+
+        Returns
+        -------
+        CompoundBody
+            The body.
+        """
 
     # ---- elsewhere -------------------------------------------------------------------------------
 

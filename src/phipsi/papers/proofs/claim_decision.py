@@ -25,7 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.expressions import Expr, Op, space_size
-from phipsi.core.model import ClosureSet, Model, PointSet, packed_inertia, packed_port
+from phipsi.core.model import (
+    ClosureSet,
+    CompoundBody,
+    CompoundPort,
+    FlexibleInertia,
+    Model,
+    PointSet,
+    packed_inertia,
+    packed_port,
+)
 from phipsi.core.operators import (
     BodyFunction,
     Riccati,
@@ -252,8 +261,9 @@ def bits_of(mechanism: Model, points: PointSet | None = None) -> int:
     model, closures = parts(mechanism)
     points = points if closures is None else closures.points
     frames = [] if points is None else [points.rotation, points.offset]
-    bodies = [packed_inertia(x) for x in model.flexible if x is not None]
-    ports = [packed_port(y) for x in model.flexible if x is not None for y in x.ports]
+    known = [x for x in model.flexible if x is not None]
+    bodies = [x.numbers if isinstance(x, CompoundBody) else packed_inertia(x) for x in known]
+    ports = [packed_port(y) for x in known if isinstance(x, FlexibleInertia) for y in x.ports]
     arrays = [
         *frames, *map(np.array, (*bodies, *ports)),
         model.inertia_matrices, model.armature, model.gravity,
@@ -363,12 +373,14 @@ class Degrees:
     def __init__(self, model: Model, points: PointSet) -> None:
         self._model, self._points = model, points
         turns = [_turn(joint) for joint in model.joints]
-        self._modal = 2 * model.is_flexible  # M is of second degree in modes
+        loops = sum(x.degree for x in model.flexible if isinstance(x, CompoundBody))
+        self._modal = 2 * model.is_flexible + loops  # M is of second degree in modes
+        self._below = loops  # and rational where loops are embedded
         self._path = sum(turns)
         subtrees = [model.tree.subtree(k) for k in range(model.n_bodies)]
         self._determinants = sum(
             sum(model.joints[i].nv for i in bodies)
-            * (4 * sum(turns[i] for i in bodies) + 6 + self._modal)
+            * (4 * sum(turns[i] for i in bodies) + 6 + self._modal + self._below)
             for bodies in subtrees
         )
         self._known: dict[Expr, Degree] = {}
@@ -435,10 +447,10 @@ class Degrees:
         if x.row.riccati:
             return self._riccati(x.name, family_of(x))
         if not x.args and "q" not in x.row.needs:
-            return Degree(1 + self._modal, 0)
+            return Degree(1 + self._modal, self._below)
         if x.name == "s_gauge":
             return Degree(4 * self._path + 6, 4 * self._path)
-        once = Degree(self._path + 2 + self._modal, self._path)
+        once = Degree(self._path + 2 + self._modal, self._path + self._below)
         if x.name in ("A", "Adot"):  # products of the axes of two frames and of their distance
             once = Degree(4 * self._path + 16, 4 * self._path + 8)
             if x.name == "Adot" and not x.args:
@@ -456,8 +468,10 @@ class Degrees:
             path *= max(self._model.n_bodies, 1)
             below = self._model.n_bodies * self._model.nv * (4 * path + 6)
         if name in ("P", "D"):
-            return Degree(below + 4 * path + 6 + 2 * self._modal, below + 4 * path)
-        return Degree(below + 6 * path + 12 + 2 * self._modal, below + 6 * path)
+            top, bottom = below + 4 * path + 6, below + 4 * path
+        else:
+            top, bottom = below + 6 * path + 12, below + 6 * path
+        return Degree(top + 2 * self._modal, bottom + 2 * self._below)
 
 
 def _turn(joint: Any) -> int:
@@ -467,7 +481,9 @@ def _turn(joint: Any) -> int:
     rotation about it six, and a coordinate one. A port that moves is turned by the quaternion
     (1, g), g of degree two in turns and modes, and then by its own: six, and a few for its shifts.
     """
+    port: Any = getattr(joint, "port", None)
     ports = 14 if getattr(joint, "port_modes", 0) else 0
+    ports = port.degree if isinstance(port, CompoundPort) else ports
     joint = getattr(joint, "joint", joint)
     if joint.degree is None:
         raise ModelError(

@@ -17,6 +17,7 @@ import numpy as np
 
 from phipsi.core.dense import along_modes as along
 from phipsi.core.model import (
+    CompoundBody,
     FlexibleHinge,
     FlexibleInertia,
     Joint,
@@ -26,7 +27,6 @@ from phipsi.core.model import (
     packed_inertia,
     packed_port,
     rate_rows_of,
-    reject_compound,
     rotation_of_quaternion,
 )
 from phipsi.core.spatial import matrix_to_quat, skew
@@ -66,10 +66,15 @@ class ExactHinge:
     """A `FlexibleHinge` whose parameters, body and port are exact."""
 
     def __init__(
-        self, hinge: FlexibleHinge, own: tuple[Any, ...], body: ExactBody | None, port: Any
+        self,
+        hinge: FlexibleHinge,
+        own: tuple[Any, ...],
+        body: ExactBody | CompoundBody | None,
+        port: Any,
     ) -> None:
         self._hinge, self.inertia, self.port = hinge, body, port
         numbers = [] if body is None else body.numbers
+        self.port_start = len(own) + len(numbers)
         self.params = (*own, *numbers, *([] if port is None else port.numbers))
 
     def spread(self, params: Sequence[Any]) -> list[Any]:
@@ -96,7 +101,6 @@ class ExactMechanism:
                 "degrees of freedom. Remove the rotors:\n"
                 "    pp.prove(identity, pp.Model.from_dict({**model.to_dict(), 'rotors': []}))"
             )
-        reject_compound(model.description.bodies, "an exact proof")
         self.plain, self.kind = model, kind
         self._drawn: dict[Table, list[Array]] = {}
         self._numbers = numbers = _Own(kind) if draw is None else _Random(kind, draw)
@@ -106,10 +110,12 @@ class ExactMechanism:
         ]
         self.placement_rotations = [x.rotation for x in self.placements]
         self.placement_translations = [x.translation for x in self.placements]
-        self.flexible = [None if x is None else numbers.flexible(x) for x in model.flexible]
+        self.flexible = [self._body(x) for x in model.flexible]
         self.joints = [self._joint(k, x) for k, x in enumerate(model.joints)]
         inertias = [
-            numbers.inertia(x) if body is None else body.inertia_at(kind.of(np.zeros(body.modes)))
+            body.inertia_at(kind.of(np.zeros(body.modes)))
+            if isinstance(body, ExactBody)
+            else numbers.inertia(x)
             for x, body in zip(model.inertia_matrices, self.flexible, strict=True)
         ]
         inertias = [x[:6, :6] for x in inertias]
@@ -121,6 +127,11 @@ class ExactMechanism:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plain, name)
 
+    def _body(self, x: FlexibleInertia | CompoundBody | None) -> Any:
+        if isinstance(x, CompoundBody):
+            return x.exact(self._numbers, lambda joint: _params(joint, self._numbers))
+        return None if x is None else self._numbers.flexible(x)
+
     def _joint(self, k: int, joint: Joint) -> ExactJoint | ExactHinge:
         if not isinstance(joint, FlexibleHinge):
             return ExactJoint(joint, _params(joint, self._numbers))
@@ -128,6 +139,9 @@ class ExactMechanism:
         port: Any = joint.port
         if port is not None:  # the frame of the parent is no port of its body, and has no numbers
             assert above is not None
+            if isinstance(above, CompoundBody):
+                own = _params(joint.joint, self._numbers)
+                return ExactHinge(joint, own, self.flexible[k], above.port(port.name))
             port = above.ports.get(port.name) or own_port(_Own(self.kind), port)
         own = _params(joint.joint, self._numbers)
         return ExactHinge(joint, own, self.flexible[k], port)
