@@ -346,7 +346,7 @@ class Table(ConstantBlocks):
         )
 
 
-def _no_inverse(name: str, key: str, why: str) -> str:
+def _no_inverse(name: str, key: str | None, why: str) -> str:
     where = f" of {key!r}" if key else ""
     return (
         f"the block{where} of {name} {why}.\nRemove inverse=: {name}⁻¹ is then computed where "

@@ -231,8 +231,7 @@ class Gradient:
             self._formula(x, x.function, weight)
             return
         if x.function is trace and x.args[0].takes.index == "point":
-            X = x.args[0]
-            self._trace_at_points(identity(X.gives), X, weight)
+            self._trace_at_points(identity(x.args[0].gives), x.args[0], weight)
             return
         if x.function is scaled:
             s, X = x.args

@@ -19,7 +19,6 @@ __getattr__, __dir__, __all__ = offer(
     },
     within={
         "block_values": "BodyFunction ConstantBlocks",
-        "point_units": "point_units",
         "catalogue": (
             "CATALOGUE DEFAULT_FAMILY FAMILIES HINGE INERTIA STEP DifferentialTerms arguments_of "
             "catalogue_leaf change_along change_of definition family_of hinge_inertia "
@@ -38,5 +37,6 @@ __getattr__, __dir__, __all__ = offer(
             "check_structure is_one_step is_step is_transition plain_transition solution "
             "strict_transition transition_step transition_with"
         ),
+        "units_at_points": "point_units",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

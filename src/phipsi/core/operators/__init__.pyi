@@ -52,7 +52,6 @@ from phipsi.core.operators.papers import (
     PAPERS as PAPERS,
     paper_named as paper_named,
 )
-from phipsi.core.operators.point_units import point_units as point_units
 from phipsi.core.operators.public_operators import (
     VOCABULARY as VOCABULARY,
     A,
@@ -178,6 +177,7 @@ from phipsi.core.operators.transitions import (
     transition_step as transition_step,
     transition_with as transition_with,
 )
+from phipsi.core.operators.units_at_points import point_units as point_units
 
 __all__ = [
     "A",

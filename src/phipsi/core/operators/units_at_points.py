@@ -16,7 +16,7 @@ from phipsi.core.operators.block_values import ConstantBlocks
 class PointUnit(ConstantBlocks):
     """The vector at points that is 1 in one component, of all components in a row."""
 
-    takes, symmetric, is_inertia = ONE, False, False
+    takes, symmetric = ONE, False
     symbol, latex, power = "e", "e", ("", "")
 
     def __init__(self, gives: Space, component: int) -> None:
@@ -25,6 +25,11 @@ class PointUnit(ConstantBlocks):
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+    @property
+    def is_inertia(self) -> bool:
+        """A vector is none."""
+        return False
 
     @property
     def words(self) -> str:
