@@ -318,7 +318,7 @@ def build(
     """
     check_request(request, has_points=len(request.points) > 0)
     check_modes(request, model)
-    check_tables(request.expressions, model)
+    check_tables(request.expressions, model, request.points)
     request = for_bodies_of(request, model)
     processor = STANDARD if reproducible else backend.processor
     plans = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)

@@ -78,7 +78,8 @@ class Tables:
 
     `link_codes` are the pieces of code that links need: (form, side). `selections` are the names of
     the sets of bodies that points are marked with, bit by bit. `own` says where the constant blocks
-    of custom operators begin: in the row of a body, or for custom scalars behind gravity. `shared`
+    of custom operators begin: in the row of a body, or for custom scalars behind gravity; there
+    the rows of points follow, `own_columns` numbers for each, where those at points begin. `shared`
     is `doubles` with equal rows once, if that is how code finds them (`shared_rows`).
     """
 
@@ -95,6 +96,7 @@ class Tables:
     rows: RowOrder
     rows_with_hubs: RowOrder
     own: dict[ConstantBlocks, int]
+    own_columns: int
     shared: np.ndarray | None = None
 
     @property
@@ -276,13 +278,21 @@ def model_tables(
     links, link_codes = _links(closures)
     doubles, world = _doubles(model, turns), np.concatenate([np.zeros(3), -model.gravity])
     places: dict[ConstantBlocks, int] = {}
+    at_points = [np.zeros((len(points), 0))]
     for table in own:
-        if table.gives is ONE:
+        if table.of_points:
+            at_points.append(_own_at_points(model, table, len(points)))
+        elif table.gives is ONE:
             places[table] = len(world)
             world = np.append(world, table.at(model, 0))
         else:
             places[table] = doubles.shape[1]
             doubles = np.hstack([doubles, _own_blocks(model, table, turns)])
+    rows_of_points = np.hstack(at_points)
+    start = len(world)
+    for table, blocks in zip((x for x in own if x.of_points), at_points[1:], strict=True):
+        places[table], start = start, start + blocks.shape[1]
+    world = np.append(world, rows_of_points)
     return Tables(
         codes,
         link_codes,
@@ -297,6 +307,7 @@ def model_tables(
         row_order(model, closures, with_hubs=False),
         with_hubs,
         places,
+        rows_of_points.shape[1],
         shared_rows(doubles) if model.is_flexible and dtype == "f8" else None,
     )
 
@@ -335,6 +346,14 @@ def _own_blocks(model: Model, table: ConstantBlocks, turns: list[np.ndarray]) ->
             rows.append(block[np.tril_indices(len(block))] if table.symmetric else block.ravel())
     widest = max(map(len, rows), default=0)
     return np.array([np.pad(row, (0, widest - len(row))) for row in rows]).reshape(-1, widest)
+
+
+def _own_at_points(model: Model, table: ConstantBlocks, count: int) -> np.ndarray:
+    """The numbers of a custom operator at the points, in the axes of the points."""
+    blocks = [table.at_point(model, i, count) for i in range(count)]
+    lower = np.tril_indices(6)
+    rows = [block[lower] if table.symmetric else block.ravel() for block in blocks]
+    return np.array(rows).reshape(count, len(rows[0]) if rows else 0)
 
 
 def _integers(

@@ -19,6 +19,8 @@ from phipsi.core.expressions import (
     GENERAL,
     MEMORYLESS,
     ONE,
+    POINT_FORCES,
+    POINT_MOTIONS,
     SPACES,
     UNKNOWN,
     Expr,
@@ -99,6 +101,7 @@ def own_row(
             "matrix": _matrix_of(value),
             "inverse": None if inverse is None else _blocks_of(inverse),
             "positive": value.is_positive,
+            "move": ("", "") if value.of_points and takes is not ONE else None,
         }
     else:  # written out for the rules, unless they know it: blocks, and steps to the parent
         known = is_memoryless(structure) or is_one_step(value)
@@ -173,7 +176,8 @@ def operator(
         Numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (zeros
         for the others), or one array with the blocks of all bodies; a number stands for that
         multiple of the identity. Blocks are in body axes, angular part first, and the operator is
-        memoryless.
+        memoryless. Between point_motions and point_forces: one (6, 6) for all points, or one array
+        with the blocks of all points, in the axes of the points of the program.
         An expression: the operator is a name for it.
         A function: it returns the block of a body, computed with plain arithmetic and NumPy
         functions (np.where instead of if) from quantities of that body, which are the names of its
@@ -250,7 +254,8 @@ def operator(
         block = _by_formula(common, takes, gives, block, custom, symmetric)
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, symmetric, inverse)
-    _check_blocks(name, takes, gives)
+    if {takes, gives} - {POINT_MOTIONS, POINT_FORCES}:
+        _check_blocks(name, takes, gives)
     table = Table(name, takes, gives, block, symmetric, common["symbol"], common["latex"])
     known = None if inverse is None or inverse is False else table.inverted(inverse)
     return leaf(
@@ -445,7 +450,8 @@ def _check_blocks(name: str, *spaces: Space) -> None:
         if not space.per_body or space.is_curved:
             raise SpaceError(
                 f"{name}: custom blocks are between joint and body spaces, one for each body, "
-                f"and {space.phrase} are not. The spaces are {_listed()}"
+                f"and {space.phrase} are not. The spaces are {_listed()}; "
+                "numbers may also be from point_motions to point_forces and back"
             )
 
 
@@ -494,12 +500,9 @@ def _by_formula(
     return formula_block(common, takes, gives, function, symmetric, known)
 
 
-_STRUCTURES = {
-    "memoryless": MEMORYLESS,
-    "causal": CAUSAL,
-    "anticausal": ANTICAUSAL,
-    "general": GENERAL,
-}
+_STRUCTURES = dict(
+    memoryless=MEMORYLESS, causal=CAUSAL, anticausal=ANTICAUSAL, general=GENERAL
+)  # fmt: skip
 
 
 def _solved(

@@ -1,4 +1,4 @@
-"""Constant blocks of custom operators and vectors: one per body, or one for all bodies."""
+"""Constant blocks of custom operators and vectors: one per body or point, or one for all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.core.expressions import ONE, Space
-from phipsi.core.model import Model
+from phipsi.core.model import Model, PointSet
 from phipsi.core.operators import ConstantBlocks
 from phipsi.errors import InputError, SpaceError, did_you_mean
 
@@ -20,7 +20,7 @@ _SKEW = ((2, 4), (0, 5), (1, 3))  # the first moments in the upper right corner 
 
 @final
 class Table(ConstantBlocks):
-    """The constant blocks of one operator or vector, in body axes.
+    """The constant blocks of one operator or vector, in body axes or those of the points.
 
     **Attributes:** `name`; `takes` and `gives`; `blocks`, by the name of a body or a joint, "" for
     all bodies, or None for one array in storage layout; `symmetric`, whether it is declared so;
@@ -74,6 +74,8 @@ class Table(ConstantBlocks):
         """What it is, in an error."""
         if self.gives is ONE:
             return f"the number {float(self.blocks[''])}"
+        if self.of_points:
+            return "a table of all points" if None in self.blocks else "one block for all points"
         named = [key for key in self.blocks if key]
         if named:
             return f"a table with blocks of {', '.join(named)}"
@@ -129,6 +131,8 @@ class Table(ConstantBlocks):
 
     def _check(self, key: str | None, value: Array) -> None:
         """What can be checked without a model: widths that do not depend on a joint, symmetry."""
+        if self.of_points:
+            self._check_at_points(key, value)
         if key is None or value.ndim == 0:
             return
         wanted = self._widths("r")
@@ -138,6 +142,22 @@ class Table(ConstantBlocks):
         if not fits:
             raise SpaceError(self._wrong_shape(key, value, wanted))
         self._check_symmetry(key, value)
+
+    def _check_at_points(self, key: str | None, value: Array) -> None:
+        """One block, or one array with the blocks of all points."""
+        if key:
+            raise InputError(
+                f"{self.name} has blocks for points, and points have no names, such as {key!r}. "
+                "Pass one array (number of points, 6, 6), in the order of points=, or one (6, 6) "
+                "for all points"
+            )
+        if key is None and (value.ndim != 3 or value.shape[1:] != (6, 6)):
+            raise SpaceError(
+                f"the blocks of {self.name} have shape {value.shape}, but those of points are "
+                "(number of points, 6, 6), or (6, 6), one for all points"
+            )
+        for i, block in enumerate(value if key is None else ()):
+            self._check_symmetry(f"point {i}", block)
 
     def _widths(self, hinge: Any) -> tuple[Any, ...]:
         spaces = (self.gives,) if self.takes is ONE else (self.gives, self.takes)
@@ -171,6 +191,8 @@ class Table(ConstantBlocks):
 
     def check_model(self, model: Model) -> None:
         """Reject names that the model does not have, and blocks that do not fit its joints."""
+        if self.of_points:
+            return
         known = {*model.body_names, *model.joint_names}
         for key in self.blocks:
             if key and key not in known:
@@ -226,6 +248,37 @@ class Table(ConstantBlocks):
             )
         return part
 
+    # ---- blocks of points ------------------------------------------------------------------------
+
+    def at_point(self, model: Model, i: int, count: int) -> Array:
+        """The block of point i of so many, (6, 6)."""
+        drawn = getattr(model, "drawn_blocks", None)
+        return self._at_point(i) if drawn is None else drawn(self, count)[i]
+
+    def _at_point(self, i: int) -> Array:
+        """The block of point i; proofs choose points of their own, and begin again with block 0."""
+        whole, one = self.blocks.get(None), self.blocks.get("", np.zeros((6, 6)))
+        value = one if whole is None else whole[i % len(whole)]
+        return value * np.eye(6) if value.ndim == 0 else value
+
+    def check_points(self, points: PointSet) -> None:
+        """Reject points for which there are no blocks, and frames of closures."""
+        if not self.of_points:
+            return
+        if points.closures is not None:
+            raise InputError(
+                f"{self.name} has blocks for points, and the points of a system are the frames of "
+                "its closures too, each in its own axes. Use the tree of the system, with points "
+                "of your own:\n"
+                "    pp.compile(expr, system.model, points=…)"
+            )
+        whole = self.blocks.get(None)
+        if whole is not None and len(whole) != len(points):
+            raise SpaceError(
+                f"the blocks of {self.name} have shape {whole.shape}, but there are {len(points)} "
+                f"points: pass ({len(points)}, 6, 6), one block for each, or (6, 6), one for all"
+            )
+
     # ---- the inverse -----------------------------------------------------------------------------
 
     def inverted(self, inverse: Any) -> Table:
@@ -242,7 +295,7 @@ class Table(ConstantBlocks):
         return out
 
     def _inverse(self, key: str | None, x: Array) -> Array:
-        if key is None:  # padded with zeros
+        if key is None and not self.of_points:  # padded with zeros
             return np.linalg.pinv(x)
         try:
             found = 1 / x if x.ndim == 0 else np.linalg.inv(x)
@@ -250,7 +303,7 @@ class Table(ConstantBlocks):
             found = np.array(np.inf)
         if not np.isfinite(found).all():
             raise SpaceError(_no_inverse(self.name, key, "is singular"))
-        return (found + found.T) / 2 if self.symmetric else found
+        return (found + np.swapaxes(found, -1, -2)) / 2 if self.symmetric else found
 
     def check_inverse(self, key: str, x: Array, inverse: Array) -> None:
         """Reject blocks whose product is not the identity, up to rounding."""
@@ -286,13 +339,14 @@ class Table(ConstantBlocks):
     def _is_inertia(self) -> bool:
         return (
             self.symmetric
+            and not self.of_points
             and (self.takes.width, self.gives.width) == (6, 6)
             and all(x.ndim >= 2 for x in self.blocks.values())
             and all(map(_is_inertia, self._matrices))
         )
 
 
-def _no_inverse(name: str, key: str, why: str) -> str:
+def _no_inverse(name: str, key: str | None, why: str) -> str:
     where = f" of {key!r}" if key else ""
     return (
         f"the block{where} of {name} {why}.\nRemove inverse=: {name}⁻¹ is then computed where "

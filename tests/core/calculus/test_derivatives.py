@@ -11,6 +11,7 @@ from random_models import models, random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.dynamics import dynamics_expressions as dynamics
+from phipsi.core.calculus import differentiation
 from phipsi.core.expressions.node import Expr
 from phipsi.errors import InputError, SpaceError
 
@@ -293,7 +294,9 @@ def test_errors_say_what_to_write():
     with pytest.raises(SpaceError, match="joint rates"):
         pp.diff(ops.mass_matrix, "q", along="tau")
     with pytest.raises(SpaceError, match="trace of X⁻¹ δX"):
-        pp.vjp(ops.logdet(ops.Lambda), pp.examples.planar_arm(2), "q", points=["link2"])
+        pp.vjp(ops.logdet(ops.R), pp.examples.planar_arm(2), "q")
+    with pytest.raises(SpaceError, match="sum over the points"):
+        differentiation.gradient(ops.logdet(ops.Lambda), "q")
     with pytest.raises(SpaceError, match="Poses cannot be added"):
         pp.diff(ops.pose, "q", along="dq")
     with pytest.raises(InputError, match="ten inertial parameters"):

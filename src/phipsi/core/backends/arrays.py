@@ -441,6 +441,8 @@ class ArrayArithmetic:
 
     def _table(self, x: Field) -> Array:
         table: Any = x.data
+        if table.of_points:
+            return self.const(table.at_point(self.model, self.k, len(self.points)))
         return self.const(table.at(self.model, self.k))
 
     def _gravity(self, x: Field) -> Array:

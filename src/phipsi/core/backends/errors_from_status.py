@@ -123,6 +123,11 @@ def error_of(
         return SingularHingeError(text + where)
     if failure.code == BLOCK:
         name = model.body_names[failure.body]
+        if failure.body < 0:
+            return SingularMatrixError(
+                f"the block of  {failure.what}  at a point is singular:\n{value}\n"
+                f"so its inverse does not exist there.{where}"
+            )
         if failure.what.startswith("D{"):
             return SingularMatrixError(_zero_pivot_text(failure.what, name, value) + where)
         return SingularMatrixError(

@@ -104,6 +104,8 @@ def input_shapes(request: Request, lowered: LoweredRequest, m: Model) -> dict[st
             shapes[name] = (body_width(m), m.nv)
         elif row.takes.index == "one":
             shapes[name] = vector_shape(row.gives, m, points)
+        elif row.takes.index == "point":
+            shapes[name] = (len(points), 6, 6)
         else:
             shapes[name] = block_shape(row.takes, row.gives, m)
     operands = [n for n in lowered.inputs if n not in shapes]

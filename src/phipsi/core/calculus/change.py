@@ -195,6 +195,9 @@ def log_det_change(x: Expr, d: DifferentialTerms) -> Expr:
     Y = E_φ* Υ E_φ; with respect to the inertial parameters it is the trace of Υ M(π). With modes,
     the trace is not transformed.
     """
+    inner = x.args[0]
+    if inner.takes.index == "point" and inner.T is inner:  # Jacobi's formula
+        return trace(inner.inv @ d(inner))
     f = log_det_family(x, d)
     if d.modes.op is not Op.ZERO:
         return trace(f.D.inv @ d(f.D))
@@ -252,6 +255,7 @@ def no_trace(x: Expr) -> str:
     """Text for the derivative of a log det of something other than a mass matrix."""
     return (
         f"no derivative is known for  {x}.\n"
-        "Known are those of  logdet(D)  and of  logdet(ℳ)  with ℳ = W + H φ M φ* H*, times a "
-        "number. For another X take the trace of X⁻¹ δX:  pp.diff(X, 'q').compile(model)"
+        "Known are those of  logdet(D),  of  logdet(ℳ)  with ℳ = W + H φ M φ* H*, times a "
+        "number, and of symmetric operators on points, such as  logdet(J W J*). For another X "
+        "take the trace of X⁻¹ δX:  pp.diff(X, 'q').compile(model)"
     )

@@ -27,8 +27,9 @@ from phipsi.core.expressions import (
     is_memoryless,
     zero,
 )
-from phipsi.core.model import UNAFFECTED, Model, PointSet, supports
+from phipsi.core.model import UNAFFECTED, Model, PointSet, forest_of, point_set, supports
 from phipsi.core.operators import (
+    about_points,
     as_expression,
     catalogue_leaf,
     custom_leaves,
@@ -387,20 +388,24 @@ def vjp(
     if not names:
         raise InputError("wrt=() names no variable. Write  pp.vjp(expr, model, ('q', 'v'))")
     modal = bool(getattr(model, "has_more_rows", False))
-    gradients = tuple(gradient(expr, name, modal) for name in names)
+    count = 0
+    if about_points(expr):
+        count = len(point_set(*forest_of(model, points)))
+    gradients = tuple(gradient(expr, name, modal, count) for name in names)
     modes = ["blocks" if variable_operator(name, expr) else "apply" for name in names]
     single = isinstance(wrt, (str, Expr))
     target, mode = (gradients[0], modes[0]) if single else (gradients, modes)
     return compile(target, model, mode=mode, points=points, backend=backend, same_operand=True)
 
 
-def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
+def gradient(expr: Expr, wrt: str, modal: bool = False, points: int = 0) -> Expr:
     """The gradient of c* y with respect to a variable: an operator on c, or a vector linear in it.
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
     because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand
     of a program, and the gradient is a vector. By a custom operator X it is the memoryless operator
-    G with tr(G* δX) = c* δy, symmetric if X is. `modal`: bodies may have modes.
+    G with tr(G* δX) = c* δy, symmetric if X is. `modal`: bodies may have modes;
+    `points`, how many points a trace at points is a sum over.
 
     >>> from phipsi.core.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau
@@ -411,10 +416,11 @@ def gradient(expr: Expr, wrt: str, modal: bool = False) -> Expr:
     changing = variable_operator(wrt, expr)
     with not_too_deep("differentiated"):
         if changing is not None:
-            W = Gradient(wrt, zero(changing.gives, changing.takes), modal)(expr, weight)
+            nothing = zero(changing.gives, changing.takes)
+            W = Gradient(wrt, nothing, modal, None, points)(expr, weight)
             return Fraction(1, 2) * (W + W.T) if changing.T is changing else W.T
         space = _variable(wrt, expr)
         try:
             return Tangent(wrt, space, modal)(expr).T
         except NoOperatorError:
-            return Gradient(wrt, zero(ONE, space.dual), modal)(expr, weight)
+            return Gradient(wrt, zero(ONE, space.dual), modal, None, points)(expr, weight)

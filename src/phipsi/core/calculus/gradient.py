@@ -75,6 +75,7 @@ from phipsi.core.operators import (
     is_step,
     is_transition,
     leaves_of,
+    point_units,
     transition_step,
 )
 from phipsi.core.rewrite import (
@@ -103,9 +104,14 @@ class Gradient:
     """
 
     def __init__(
-        self, wrt: str, nothing: Expr, modal: bool = False, of: Gradient | None = None
+        self,
+        wrt: str,
+        nothing: Expr,
+        modal: bool = False,
+        of: Gradient | None = None,
+        points: int = 0,
     ) -> None:
-        self.wrt, self._nothing, self._of = wrt, nothing, of
+        self.wrt, self._nothing, self._of, self._points = wrt, nothing, of, points
         self._symbols = Symbols(wrt, modal)
         self._definition = self._symbols.definition
         self._depends = lru_cache(None)(self._symbols.moves) if of is None else has_symbols
@@ -114,7 +120,7 @@ class Gradient:
         )
         self._terms: Terms = [] if of is None else of._terms
         self._waiting: dict[Expr, Terms] = {}
-        self._inner = Gradient(wrt, nothing, modal, self) if of is None else self
+        self._inner = Gradient(wrt, nothing, modal, self, points) if of is None else self
 
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""
@@ -185,12 +191,29 @@ class Gradient:
 
     def _log_det(self, z: Expr, w: Expr) -> None:
         """w δ log det ℳ; times a number it is w tr(D⁻¹ δD), which waits for the rest of D."""
+        X = z.args[0]
+        if X.takes.index == "point" and X.T is X:
+            self._trace_at_points(X.inv, X, w)
+            return
         ((number, one),) = w.terms if len(w.terms) == 1 else ((1, w),)
         if one.op is Op.IDENTITY:
             D = log_det_family(z, self._symbols).D
             self._blocks(D, number * D.inv)
         else:
             self._inner._vector(log_det_change(z, self._symbols), w)
+
+    def _trace_at_points(self, W: Expr, A: Expr, w: Expr) -> None:
+        """w tr(W δA) as a sum over the unit vectors of all points."""
+        if not self._points:
+            raise SpaceError(
+                "the gradient of a determinant or trace at points is a sum over the points. Name "
+                "them:  pp.vjp(expr, model, points=…)"
+            )
+        units = zip(
+            point_units(A.takes, self._points), point_units(W.gives.dual, self._points), strict=True
+        )
+        for e, other in units:
+            self._operator(W.T @ other @ w, A, e)
 
     def _between(self, left: Expr, factors: tuple[Expr, ...], right: Expr) -> Expr:
         """Pass on every factor of left* A₁ … Aₙ right, and return (A₁ … Aₙ)* left."""
@@ -206,6 +229,9 @@ class Gradient:
         """Pass on the change of f(…) to its arguments, which it is linear in."""
         if isinstance(x.function, BodyFunction):
             self._formula(x, x.function, weight)
+            return
+        if x.function is trace and x.args[0].takes.index == "point":
+            self._trace_at_points(identity(x.args[0].gives), x.args[0], weight)
             return
         if x.function is scaled:
             s, X = x.args
@@ -270,6 +296,11 @@ class Gradient:
         if (changing := change_in(A)) is not None:
             assert self._of is not None
             self._of._operator(left, changing, x)
+        elif A.name == self.wrt and A.takes.index == "point":
+            raise SpaceError(
+                f"no gradient with respect to the blocks of {A} is known, which are at points.\n"
+                f"Differentiate along a direction instead:  pp.diff(expr, {A.name!r}, along=…)"
+            )
         elif A.name == self.wrt:
             self._blocks(A, outer(x, left))
         elif A.row.differential is not None:

@@ -68,6 +68,8 @@ class Tangent:
             return self._product(y)
         if y.op is Op.LEAF:
             return self._leaf(y)
+        if y.op is Op.LOGDET and y.args[0].takes.index == "point":
+            raise NoOperatorError(f"the derivative of  {y}  is a sum over the points")
         if y.op is Op.LOGDET:
             return self._inner(log_det_change(y, self._symbols))
         raise NoOperatorError(f"no derivative with respect to {self.wrt} is known for  {y}")

@@ -203,6 +203,13 @@ class Configuration:
         model, (rows, cols) = self.model, (table.gives, table.takes)
         if rows is ONE:
             return self.array(table.at(model, 0))
+        if table.of_points:
+            count = len(self.points)
+            out = self.zeros(6 * count, 1 if cols is ONE else 6 * count)
+            for i in range(count):
+                at = slice(6 * i, 6 * i + 6)
+                out[at, slice(0, 1) if cols is ONE else at] = table.at_point(model, i, count)
+            return out
         whole = [
             1 if s is ONE else model.nv if s.width is None else s.width * model.n_bodies
             for s in (rows, cols)

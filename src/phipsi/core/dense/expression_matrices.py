@@ -155,7 +155,7 @@ def _inputs(
             raise InputError(
                 f"pp.evaluate_dense has no argument {name!r}; arguments of expressions are {known}"
             )
-    check_tables((expr,), model)
+    check_tables((expr,), model, where)
     return collect(model, where, named, inputs, (expr,)), model, where
 
 

@@ -108,6 +108,11 @@ def from_storage(leaf: Expr, value: Array, model: Model, points: PointSet) -> Ar
         return value.reshape(-1, 1)
     sizes = [space_size(s, model, points) for s in (leaf.gives, leaf.takes)]
     out = np.zeros(sizes, value.dtype)
+    if leaf.takes.index == leaf.gives.index == "point":
+        for i in range(len(points)):
+            point = slice(6 * i, 6 * i + 6)
+            out[point, point] = value[i]
+        return out
     if "point" in (leaf.takes.index, leaf.gives.index):
         for i, k in enumerate(points.body):
             body, point = slice(6 * k, 6 * k + 6), slice(6 * i, 6 * i + 6)

@@ -73,7 +73,7 @@ diag = Function(
 scaled = SCALED
 trace = Function(
     "trace", ((UNKNOWN, UNKNOWN),), ONE, ONE, "block_trace",
-    "The sum of the diagonal entries of all blocks of a memoryless operator on one space.",
+    "The sum of the diagonal entries of a memoryless operator on one space, or of one on points.",
     pull=lambda x, w: (scaled(w, identity(x.args[0].takes)),),
 )  # fmt: skip
 

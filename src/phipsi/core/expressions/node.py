@@ -516,10 +516,10 @@ def _accepts(kind: Space | tuple[Space, Space] | Structure | None, x: Expr) -> b
     if isinstance(kind, Structure) or kind == (UNKNOWN, UNKNOWN):  # any, or on any one space
         wanted = kind if isinstance(kind, Structure) else MEMORYLESS
         blocks = x.structure | wanted == wanted and x.takes.per_body and x.gives.per_body
-        return blocks and (kind is MEMORYLESS or x.takes is x.gives)
+        whole = isinstance(kind, tuple) and x.takes.index == "point"  # a trace at points
+        return (blocks or whole) and (kind is MEMORYLESS or x.takes is x.gives)
     takes, gives = (ONE, kind) if isinstance(kind, Space) else kind
-    fits = x.takes is takes and x.gives is gives
-    return fits and (takes is ONE or is_memoryless(x.structure))
+    return (x.takes, x.gives) == (takes, gives) and (takes is ONE or is_memoryless(x.structure))
 
 
 SCALED = Function(

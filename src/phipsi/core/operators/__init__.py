@@ -37,5 +37,6 @@ __getattr__, __dir__, __all__ = offer(
             "check_structure is_one_step is_step is_transition plain_transition solution "
             "strict_transition transition_step transition_with"
         ),
+        "units_at_points": "point_units",
     },
 )  # pyright: ignore[reportUnsupportedDunderAll]

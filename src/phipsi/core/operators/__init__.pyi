@@ -177,6 +177,7 @@ from phipsi.core.operators.transitions import (
     transition_step as transition_step,
     transition_with as transition_with,
 )
+from phipsi.core.operators.units_at_points import point_units as point_units
 
 __all__ = [
     "A",

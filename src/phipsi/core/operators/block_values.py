@@ -14,12 +14,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from phipsi.core.expressions import Expr, Function, Space
-from phipsi.core.model import Model
+from phipsi.core.model import Model, PointSet
 from phipsi.core.spatial import ScalarOps
 
 
 class ConstantBlocks(ABC):
     """Constant blocks of an operator or a vector, one for each body, in body axes.
+
+    Or one for each point, in the axes of the points.
 
     **Attributes:** `name`; `takes` and `gives`; `symmetric`, whether all blocks are; `is_inertia`,
     whether they have the form of rigid inertias; `words`, what they are, for errors.
@@ -43,6 +45,19 @@ class ConstantBlocks(ABC):
     @abstractmethod
     def at(self, model: Model, k: int) -> NDArray[Any]:
         """The block of body k, (rows, cols); a vector has one column."""
+
+    @abstractmethod
+    def at_point(self, model: Model, i: int, count: int) -> NDArray[Any]:
+        """The block of point i of so many, (6, 6)."""
+
+    @property
+    def of_points(self) -> bool:
+        """Whether there is a block for each point, not for each body."""
+        return self.gives.index == "point"
+
+    @abstractmethod
+    def check_points(self, points: PointSet) -> None:
+        """Reject points for which there are no blocks, and frames of closures."""
 
     @abstractmethod
     def check_model(self, model: Model) -> None:

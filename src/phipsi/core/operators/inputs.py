@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from phipsi.core.expressions import REGISTERED, Expr, Op, Row, cached_in_scope, shown
-from phipsi.core.model import Model
+from phipsi.core.model import Model, PointSet
 from phipsi.core.operators.block_values import ConstantBlocks
 from phipsi.core.operators.catalogue import (
     CATALOGUE,
@@ -92,15 +92,24 @@ def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
     return out
 
 
-def check_tables(expressions: tuple[Expr, ...], model: Model) -> None:
-    """Reject blocks that do not fit the bodies and joints of a model."""
+def check_tables(
+    expressions: tuple[Expr, ...], model: Model, points: PointSet | None = None
+) -> None:
+    """Reject blocks that do not fit the bodies and joints of a model, or the points."""
     _check_coordinates(expressions, model)
     for row in own_rows(expressions).values():
         parts: list[Any] = [row.value, row.inverse_value, getattr(row.value, "function", None)]
         for part in parts:
             if hasattr(part, "check_model"):
                 part.check_model(model)
-        if row.inverse_value is not None:
+            if points is not None and isinstance(part, ConstantBlocks):
+                part.check_points(points)
+        if row.inverse_value is not None and row.takes.index == "point":
+            count = 0 if points is None else len(points)
+            for i in range(count):
+                blocks = (x.at_point(model, i, count) for x in (row.value, row.inverse_value))
+                row.value.check_inverse(f"point {i}", *blocks)
+        elif row.inverse_value is not None:
             for k, body in enumerate(model.body_names):
                 blocks = (table.at(model, k) for table in (row.value, row.inverse_value))
                 row.value.check_inverse(body, *blocks)

@@ -61,6 +61,7 @@ def diagonal_blocks(blocks: MemorylessBlocks, x: Expr) -> Field:
 def _diagonal(blocks: MemorylessBlocks, factors: Factors, whole: Expr) -> Field:
     """bd of one product of primitive factors."""
     b = blocks.builder
+    factors = _over_points(factors)
     key = product(factors) if factors else identity(whole.takes)
     if not all(y.takes.per_body for y in factors[:-1]):
         raise LoweringError(_no_diagonal(whole, key))
@@ -159,6 +160,19 @@ def _lemma(
     step = blocks.step_in if inward else blocks.step_out
     type_ = FieldType(Domain.BODY, blocks.body, blocks.body, source.type.kind)
     return b.fixpoint(type_, lambda r: b.add([(1, source), (1, step(ea, r, eb))]))
+
+
+def _over_points(factors: Factors) -> Factors:
+    """The factors, with B W B* as one, which is memoryless on bodies if W is on points."""
+    out: list[Expr] = []
+    begun: list[Expr] = []
+    for y in factors:
+        begun.append(y)
+        if y.takes.index != "point":
+            whole = product(begun)
+            out += [whole] if is_memoryless(whole.structure) else begun
+            begun = []
+    return (*out, *begun)
 
 
 def _structure(factors: Factors) -> Structure:

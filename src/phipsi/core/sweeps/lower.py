@@ -22,6 +22,7 @@ from phipsi.core.expressions import (
     is_memoryless,
     leaf,
     shown,
+    trace,
 )
 from phipsi.core.model import Model
 from phipsi.core.operators import (
@@ -33,6 +34,7 @@ from phipsi.core.operators import (
     is_transition,
     leaves_of,
     meaning_of,
+    point_units,
     transition_step,
 )
 from phipsi.core.rewrite import (
@@ -71,7 +73,7 @@ class LoweringOptions:
     leaves are rewritten too; `grams`: C* S C is computed from C instead of where paths meet;
     `several`: several matrices share these frames; `pairs`: the products of two paths that the
     backend can compute, "all" or "symmetric"; `elimination`: the pass that wrote the expressions
-    on six rows, if there are more.
+    on six rows, if there are more; `points`: how many points there are.
     """
 
     flat: bool = False
@@ -80,6 +82,7 @@ class LoweringOptions:
     several: bool = False
     pairs: str = "all"
     elimination: RowElimination | None = None
+    points: int = 0
 
 
 class Lowering:
@@ -272,6 +275,8 @@ class Lowering:
     # -- vectors and functionals -------------------------------------------------------------------
 
     def _vector_leaf(self, x: Expr) -> Field:
+        if x.function is trace and x.args[0].takes.index == "point":
+            return self._trace_at_points(x.args[0])
         if x.op is Op.FUNCTION:
             return self.blocks.function(x)
         if x.name in self.given and x.name != "gravity":
@@ -288,6 +293,18 @@ class Lowering:
         if meaning is None:  # a catalogue row without a formula: our bug
             raise LoweringError(f"no formula is known for {shown(x)}")
         return self.vector(meaning)
+
+    def _trace_at_points(self, x: Expr) -> Field:
+        """Σ e* X e over the unit vectors of all points."""
+        if not self.options.points:
+            raise LoweringError(
+                f"trace({shown(x)}) is a sum over the points, of which there are none here. Name "
+                "the model and points=:  pp.explain(expr, model, points=…)"
+            )
+        b = self.builder
+        units = [self.vector(e) for e in point_units(x.takes, self.options.points)]
+        parts = [b.mul(b.transpose(e), self.apply(x, e)) for e in units]
+        return b.shift("total", b.add([(1, y) for y in parts]))
 
     def picked(self, x: Expr) -> Hashable:
         """The number of the dof that a pick-off names, or its name if there is no model."""
@@ -332,6 +349,8 @@ class Lowering:
         b = self.builder
         if is_block_operator(x):
             return b.mul(self.blocks.block(x.inv), u)
+        if x.op is Op.LEAF and x.row.is_own and x.takes.index == "point":  # point by point
+            return b.mul(self.blocks.block(x.inv), u)
         if x.is_scalar:
             return b.mul(b.inverse(self.vector(x), definite=False, owner=str(x)), u)
         if not x.takes.per_body:
@@ -374,6 +393,14 @@ class Lowering:
 
     def _logdet(self, x: Expr) -> Field:
         b = self.builder
+        plain = all(y.op is Op.IDENTITY for _, y in x.terms)
+        if x.T is not x and not plain and (is_block_operator(x) or not x.takes.per_body):
+            hint = _undeclared(x, "log det")
+            raise LoweringError(
+                f"no program is known for  logdet({shown(x)}):  log det is computed of symmetric\n"
+                f"    operators, and the adjoint of this one is  {shown(x.T)}.{hint}\n"
+                "    To compute it densely:   pp.evaluate_dense(expr, model, q)"
+            )
         if is_block_operator(x):
             return b.shift("total", b.apply("logdet", self.blocks.block(x)))
         if not x.takes.per_body:
@@ -476,10 +503,10 @@ def no_inverse(x: Expr) -> str:
     )
 
 
-def _undeclared(x: Expr) -> str:
+def _undeclared(x: Expr, what: str = "the factor rule") -> str:
     """Custom operators that may be symmetric and are not declared so."""
     lines = [
-        f"\n    the factor rule needs symmetric blocks; {y} is not declared symmetric. If it is:"
+        f"\n    {what} needs symmetric blocks; {y} is not declared symmetric. If it is:"
         f'\n        {y} = pp.custom.operator("{y.name}", "{y.takes.name} -> {y.gives.name}", …, '
         "symmetric=True)"
         for y in sorted(leaves_of(x), key=str)

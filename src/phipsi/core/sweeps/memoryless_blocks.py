@@ -179,6 +179,8 @@ class MemorylessBlocks:
     def _block_product(self, x: Expr) -> Field:
         b = self.builder
         factors = x.args
+        if any(y.takes.index == "point" for y in factors):
+            return self._through_points(factors)
         if x.T is x:  # A S A*: symmetric by construction
             half = len(factors) // 2
             outer = self.block(product(factors[:half]))
@@ -190,6 +192,35 @@ class MemorylessBlocks:
         for y in factors[1:]:
             out = b.mul(out, self.block(y))
         return out
+
+    def _through_points(self, factors: tuple[Expr, ...]) -> Field:
+        """A product with B W B* in it: the sum over the points of every body."""
+        b = self.builder
+        i = next(i for i, y in enumerate(factors) if y.takes.index == "point")
+        j = next(j for j in range(i + 1, len(factors)) if factors[j].takes.per_body)
+        inside = self._at_points(product(factors[i + 1 : j])) if j > i + 1 else None
+        left, right = (self._at_points(y) for y in (factors[i], factors[j].T))
+        out = self._sandwich(left, inside, right) if inside else b.mul(left, b.transpose(right))
+        out = self.on_rigid_rows(b.shift("scatter", out))
+        for y in reversed(factors[:i]):
+            out = b.mul(self.block(y), out)
+        if j + 1 < len(factors):
+            out = b.mul(out, self.block(product(factors[j + 1 :])))
+        return out
+
+    def _at_points(self, x: Expr) -> Field:
+        """The blocks of B, or of an operator from points to points."""
+        b = self.builder
+        if x.op is Op.PRODUCT:
+            out = self._at_points(x.args[0])
+            for y in x.args[1:]:
+                out = b.mul(out, self._at_points(y))
+            return out
+        if x.op is Op.ADJOINT:
+            return b.transpose(self._at_points(x.args[0]))
+        if x.name in ("B", "Bdot"):
+            return self.point_block(x)
+        return self.selection(x) if x.name == "select" else self.block(x)
 
     # -- leaves ------------------------------------------------------------------------------------
 
@@ -214,14 +245,14 @@ class MemorylessBlocks:
             return b.transpose(b.leaf("input", FieldType(Domain.BODY, self.body, "r"), "H"))
         cols = "1" if x.is_vector else self.size(x.takes)
         kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
-        domain = Domain.WORLD if x.gives is ONE else Domain.BODY
-        return b.leaf("input", FieldType(domain, self.size(x.gives), cols, kind), x.name)
+        type_ = FieldType(_domain(x.gives), self.size(x.gives), cols, kind)
+        return b.leaf("input", type_, x.name)
 
     def table(self, table: ConstantBlocks) -> Field:
         """The constant blocks of a custom operator or vector, or the number of a custom scalar."""
         self.reject_modes(table.name, table.gives, table.takes)
         rows, cols = self.size(table.gives), self.size(table.takes)
-        domain = Domain.WORLD if table.gives is ONE else Domain.BODY
+        domain = _domain(table.gives)
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
         kind = kind if table.symmetric else Kind.GENERAL
         return self.builder.leaf("table", FieldType(domain, rows, cols, kind), table)
@@ -485,6 +516,13 @@ class MemorylessBlocks:
             return b.congruence(left, s)
         out = b.mul(left, s) if left is not None else s
         return b.mul(out, b.transpose(right)) if right is not None else out
+
+
+def _domain(space: Space) -> Domain:
+    """Where the blocks of custom operators and vectors are."""
+    if space is ONE:
+        return Domain.WORLD
+    return Domain.POINT if space.index == "point" else Domain.BODY
 
 
 def _hinge_rate(low: MemorylessBlocks, x: Expr) -> Field:

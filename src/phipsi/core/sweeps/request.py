@@ -347,7 +347,7 @@ def _check_input(name: str, expressions: tuple[Expr, ...]) -> None:
             "it. Make the placements an input instead: inputs=('placement',)"
         )
     row = row_named(name, expressions)
-    if row is not None and row.is_own and row.gives.index == "one":
+    if row is not None and row.is_own and (row.gives.index == "one" or row.takes.index == "point"):
         return
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
@@ -413,6 +413,7 @@ def lower_request(
         several=sum(mode == "dense" for mode in request.modes) > 1,
         pairs=pairs,
         elimination=None if six_rows is None else elimination,
+        points=len(request.points),
     )
     mixed = request.points.axes_of_all is None
     where = request.points.axes, mixed, armature, model, options, whole_matrix, _laws(request)

@@ -511,6 +511,9 @@ class BodyCode:
 
     def _table(self, x: Field) -> bl.Block:
         table: Any = x.data
+        if table.of_points:
+            blank = self.zeros(x)
+            return blank.like(self.place.own_of_point(table, len(blank.entries)))
         start = self.place.k.parts.tables.own[table]
         if x.type.domain is Domain.WORLD:
             return bl.Dense([[self.place.gravity(start)]])

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from phipsi.core.backends import CODES
 from phipsi.core.model import LawForm
+from phipsi.core.operators import ConstantBlocks
 from phipsi.core.sweeps import Domain, Field, Reads, entries as en
 from phipsi.native import data_record as record, tables
 from phipsi.native.kernel import lane_blocks as bl
@@ -152,6 +153,13 @@ class EmitContext:
     def point_constant(self, i: int) -> Lane:
         """A number of the point's table."""
         return self._number(self._point_table, i)
+
+    def own_of_point(self, table: ConstantBlocks, count: int) -> list[Lane]:
+        """The numbers of a custom operator at the current point."""
+        k, found = self.k, self.k.parts.tables
+        row = k.b.mul(self.index, i64(k.unit * found.own_columns))
+        base = k.at(k.table(record.GRAVITY), row)
+        return [self._number(base, found.own[table] + i) for i in range(count)]
 
     def link_constant(self, i: int) -> Lane:
         """A number of the link's table."""

@@ -79,6 +79,8 @@ class InputReader:
         out = bl.Dense(
             [[self.k.load(base, self.index(x, i, j)) for j in range(cols)] for i in range(rows)]
         )
+        if x.type.domain is Domain.POINT and x.type.kind.value == "symmetric":
+            return bl.Symmetric(en.lower_half(out.rows), len(out.rows))
         if x.type.domain is not Domain.BODY:
             return out
         turn = self.place.turn()

@@ -146,14 +146,20 @@ class ExactMechanism:
         own = _params(joint.joint, self._numbers)
         return ExactHinge(joint, own, self.flexible[k], port)
 
-    def drawn_blocks(self, table: Table) -> list[Array]:
+    def drawn_blocks(self, table: Table, points: int = 0) -> list[Array]:
         """The blocks of a custom operator or vector, drawn once; symmetric ones stay symmetric."""
         if table not in self._drawn:
             make = self._numbers.any
             if table.symmetric:
                 make = self._numbers.inertia if table.is_inertia else self._numbers.symmetric
             bodies = range(self.plain.n_bodies or 1)
-            if isinstance(self._numbers, _Random):  # any blocks of these shapes
+            if table.of_points:
+                some = isinstance(self._numbers, _Random)
+                blocks = [
+                    np.ones((6, 6)) if some else table.at_point(self.plain, i, points)
+                    for i in range(points)
+                ]
+            elif isinstance(self._numbers, _Random):  # any blocks of these shapes
                 blocks = [np.ones(table.shape_at(self.plain, k)) for k in bodies]
             else:
                 blocks = [table.at(self.plain, k) for k in bodies]
