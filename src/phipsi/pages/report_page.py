@@ -252,7 +252,8 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     steps += f"<table>{rewrites}</table></details>" if rewrites else ""
     return (
         '<section class="card wide"><h2>Operator expression, and the recursion compiled from it'
-        f"<small>{safe(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
+        f"<small>{safe(text.order)}, about {text.flops:,} flops for "
+        f"{model.n_bodies} {'body' if model.n_bodies == 1 else 'bodies'}"
         f"</small></h2>{''.join(formulas)}<pre>{safe(chr(10).join(sweeps))}</pre>"
         f"{steps if rewrites else ''}</section>"
     )
